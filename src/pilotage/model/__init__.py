@@ -1,0 +1,1 @@
+"""Plain data: resources, pods, nodes and the state of a cluster. Needs numpy and nothing else."""
