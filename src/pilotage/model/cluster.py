@@ -1,14 +1,32 @@
-"""What offers resources: nodes, and the state of a cluster as a struct of arrays."""
+"""What offers resources: nodes, and the state of a cluster as a struct of arrays.
+
+Axes: N nodes, R resources (CPU_AXIS, MEMORY_AXIS, PODS_AXIS, then the extended ones), D devices per node (the
+cluster's largest number), T kinds of GPU pods (0 = share, n = n devices).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from pilotage.model.constraints import Taint
+from pilotage.model.errors import InputError, StateError
+from pilotage.model.workload import GPU_MILLI, BoolArray, IntArray, PodShape
+
+CPU_AXIS, MEMORY_AXIS, PODS_AXIS = 0, 1, 2
+MAX_DEVICES = 62  # the devices of a placement are one bit mask in an int64
+
+# kube-scheduler scores a pod without requests as if it asked for this (GetNonzeroRequests).
+SCORED_CPU_MILLI, SCORED_MEMORY_BYTES = 100, 200 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
+    """A machine as Kubernetes describes it. GPUs are `gpu_count` equal devices of 1000 milli."""
+
     name: str
     cpu_milli: int
     memory_bytes: int
@@ -26,3 +44,180 @@ class Node:
     @property
     def rack(self) -> str:
         return dict(self.labels).get("topology.kubernetes.io/rack", "")
+
+
+class ClusterArrays(NamedTuple):
+    """The part of a cluster's state that kernels read and write."""
+
+    capacity_NR: IntArray
+    free_NR: IntArray
+    device_count_N: IntArray
+    device_left_ND: IntArray  # milli left on each device; 0 where the node has no such device
+    model_N: IntArray  # index into ClusterState.models, -1 = no GPU model
+    alive_N: BoolArray
+    kind_count_NT: IntArray  # GPU pods on the node by kind
+    scored_used_N2: IntArray  # CPU and memory in use as kube-scheduler counts them for scores
+    last_placed_N: IntArray  # sequence number of the newest placement, 0 = never
+
+
+class Demand(NamedTuple):
+    """What one pod takes from a node, in the axes of one cluster."""
+
+    request_R: IntArray
+    scored_2: IntArray
+    gpu_milli: int
+    gpu_count: int
+
+
+def shift(cluster: ClusterArrays, demand: Demand, node: int, devices: int, sign: int) -> None:
+    """Takes (sign 1) or gives back (sign -1) what a pod uses. Plain loops: kernels compile this very function."""
+    for r in range(demand.request_R.shape[0]):
+        cluster.free_NR[node, r] -= sign * demand.request_R[r]
+    cluster.scored_used_N2[node, 0] += sign * demand.scored_2[0]
+    cluster.scored_used_N2[node, 1] += sign * demand.scored_2[1]
+    if demand.gpu_count > 0:
+        for d in range(cluster.device_count_N[node]):
+            if (devices >> d) & 1:
+                cluster.device_left_ND[node, d] -= sign * demand.gpu_milli
+        kind = 0 if demand.gpu_count == 1 and demand.gpu_milli < GPU_MILLI else demand.gpu_count
+        cluster.kind_count_NT[node, kind] += sign
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    node: int
+    devices: int  # bit mask, 0 for a pod without GPU
+    shape: PodShape
+
+
+class ClusterState:
+    """Nodes and what is placed on them.
+
+    A pod on its way::
+
+        (unknown) --assume--> ASSUMED --confirm--> BOUND --remove--> (unknown)
+             |                   |                   ^
+             |                   +--forget--> (unknown)
+             +--add (seen bound by somebody else)----+
+
+    Assumed and bound pods take resources alike; the difference is that only an assumed pod can be forgotten.
+    Any other transition is a StateError and changes nothing.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = tuple(nodes)
+        self.index = {node.name: n for n, node in enumerate(self.nodes)}
+        if len(self.index) != len(self.nodes):
+            raise InputError("two nodes have the same name")
+        self.models = tuple(sorted({node.gpu_model for node in self.nodes if node.gpu_count and node.gpu_model}))
+        self.resources = ("cpu", "memory", "pods", *sorted({key for node in self.nodes for key, _ in node.extended}))
+        self.arrays = self._empty_arrays()
+        self._tainted = [n for n, node in enumerate(self.nodes) if node.taints]
+        self._demands: dict[PodShape, Demand] = {}
+        self._assumed: dict[str, Placement] = {}
+        self._bound: dict[str, Placement] = {}
+
+    def _empty_arrays(self) -> ClusterArrays:
+        N, R = len(self.nodes), len(self.resources)
+        count_N = np.array([node.gpu_count for node in self.nodes], np.int64)
+        D = max(1, int(count_N.max(initial=0)))
+        if D > MAX_DEVICES:
+            name = self.nodes[int(count_N.argmax())].name
+            raise InputError(f"node {name!r} has {D} GPUs", expected=f"at most {MAX_DEVICES}")
+        axis = {name: r for r, name in enumerate(self.resources)}
+        capacity_NR = np.zeros((N, R), np.int64)
+        for n, node in enumerate(self.nodes):
+            capacity_NR[n, :3] = node.cpu_milli, node.memory_bytes, node.pods
+            for key, amount in node.extended:
+                capacity_NR[n, axis[key]] = amount
+        code = {model: m for m, model in enumerate(self.models)}
+        return ClusterArrays(
+            capacity_NR=capacity_NR,
+            free_NR=capacity_NR.copy(),
+            device_count_N=count_N,
+            device_left_ND=np.where(np.arange(D) < count_N[:, None], GPU_MILLI, 0).astype(np.int64),
+            model_N=np.array([code.get(node.gpu_model, -1) if node.gpu_count else -1 for node in self.nodes], np.int64),
+            alive_N=np.ones(N, np.bool_),
+            kind_count_NT=np.zeros((N, D + 1), np.int64),
+            scored_used_N2=np.zeros((N, 2), np.int64),
+            last_placed_N=np.zeros(N, np.int64),
+        )
+
+    @property
+    def gpu_capacity_milli(self) -> int:
+        return GPU_MILLI * int(self.arrays.device_count_N.sum())
+
+    def demand(self, shape: PodShape) -> Demand:
+        """The shape in this cluster's axes. A resource that no node has is asked for on the pods axis: no node fits."""
+        known = self._demands.get(shape)
+        if known is None:
+            request_R = np.zeros(len(self.resources), np.int64)
+            request_R[:3] = shape.cpu_milli, shape.memory_bytes, 1
+            for key, amount in shape.extended:
+                if key in self.resources:
+                    request_R[self.resources.index(key)] = amount
+                elif amount > 0:
+                    request_R[PODS_AXIS] = np.iinfo(np.int64).max // 4
+            scored_2 = np.array([shape.cpu_milli or SCORED_CPU_MILLI, shape.memory_bytes or SCORED_MEMORY_BYTES])
+            known = Demand(request_R, scored_2.astype(np.int64), shape.gpu_milli, shape.gpu_count)
+            self._demands[shape] = known
+        return known
+
+    def eligible_N(self, shape: PodShape) -> BoolArray:
+        """Nodes that the pod's constraints and GPU model choice allow, whatever is free on them."""
+        allowed_N = np.ones(len(self.nodes), np.bool_)
+        if shape.gpu_count > 0:
+            accepts = np.array([*(shape.accepts_model(model) for model in self.models), shape.accepts_model("")])
+            allowed_N = (self.arrays.device_count_N > 0) & accepts[self.arrays.model_N]  # -1 is the last entry
+        rules = shape.constraints
+        looked_at = range(len(self.nodes)) if rules.terms or rules.node_name else self._tainted
+        for n in looked_at:
+            node = self.nodes[n]
+            allowed_N[n] &= rules.allows(node.name, dict(node.labels), node.taints)
+        return allowed_N
+
+    def assume(self, key: str, shape: PodShape, node: int, devices: int = 0) -> None:
+        """Takes the resources before the cluster has confirmed the placement."""
+        self._expect_unknown(key)
+        self._take(shape, node, devices)
+        self._assumed[key] = Placement(node, devices, shape)
+
+    def confirm(self, key: str) -> None:
+        self._bound[key] = self._pop(self._assumed, key, "assumed")
+
+    def forget(self, key: str) -> None:
+        """Gives back what an assumed pod took: the binding failed."""
+        self._give(self._pop(self._assumed, key, "assumed"))
+
+    def add(self, key: str, shape: PodShape, node: int, devices: int = 0) -> None:
+        """A pod seen bound that was never assumed here."""
+        self._expect_unknown(key)
+        self._take(shape, node, devices)
+        self._bound[key] = Placement(node, devices, shape)
+
+    def remove(self, key: str) -> None:
+        self._give(self._pop(self._bound, key, "bound"))
+
+    def placement(self, key: str) -> Placement | None:
+        return self._assumed.get(key) or self._bound.get(key)
+
+    def placements(self) -> Iterator[tuple[str, Placement]]:
+        yield from self._assumed.items()
+        yield from self._bound.items()
+
+    def _expect_unknown(self, key: str) -> None:
+        if key in self._assumed or key in self._bound:
+            raise StateError(f"pod {key!r} is already placed")
+
+    def _pop(self, where: dict[str, Placement], key: str, state: str) -> Placement:
+        if key not in where:
+            raise StateError(f"pod {key!r} is not {state}")
+        return where.pop(key)
+
+    def _take(self, shape: PodShape, node: int, devices: int) -> None:
+        if devices.bit_count() != shape.gpu_count or devices >> int(self.arrays.device_count_N[node]):
+            raise StateError(f"device mask {devices:#b} does not name {shape.gpu_count} devices of the node")
+        shift(self.arrays, self.demand(shape), node, devices, 1)
+
+    def _give(self, placement: Placement) -> None:
+        shift(self.arrays, self.demand(placement.shape), placement.node, placement.devices, -1)

@@ -1,0 +1,1 @@
+"""The simulator: runs, their metrics and the packing bound."""

@@ -1,0 +1,32 @@
+"""Scores of a whole batch of decisions, for fronts that do not run inside the compiled episode."""
+
+from __future__ import annotations
+
+from pilotage.kernels.compiling import kernel
+from pilotage.kernels.features import POD_GPU_COUNT, POD_GPU_MILLI
+from pilotage.kernels.fragmentation import Typical
+from pilotage.kernels.scoring import FGD, fgd_best_device, score_node
+from pilotage.model.workload import BoolArray, FloatArray, IntArray
+
+
+@kernel
+def score_batch(
+    rule: int,
+    typical: Typical,
+    pod_BF: FloatArray,
+    node_BNF: FloatArray,
+    device_left_BND: IntArray,
+    feasible_BN: BoolArray,
+    out_BN: FloatArray,
+    device_BN: IntArray,
+) -> None:
+    for b in range(out_BN.shape[0]):
+        shares = pod_BF[b, POD_GPU_COUNT] == 1 and pod_BF[b, POD_GPU_MILLI] < 1000
+        for n in range(out_BN.shape[1]):
+            if not feasible_BN[b, n]:
+                continue
+            if rule == FGD and shares:
+                best = fgd_best_device(typical, pod_BF, b, node_BNF[b], n, device_left_BND[b])
+                out_BN[b, n], device_BN[b, n] = best[0], best[1]
+            else:
+                out_BN[b, n] = score_node(rule, typical, pod_BF, b, node_BNF[b], n, device_left_BND[b])

@@ -1,0 +1,247 @@
+"""From scores to one node: the highest total, the lowest index among equals.
+
+Nodes are kept in the order that breaks ties, so "first" is "lowest rank". Scores of a (shape, node) pair are kept
+until the node changes. Each pair is brought up to date only when its shape is asked for next, and a table of block
+maxima answers without looking at every node: a decision costs the changed nodes, not all of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pilotage.kernels.compiling import inlined
+from pilotage.kernels.feasibility import FITS, ShapeArrays, obstacle
+from pilotage.kernels.fragmentation import Typical
+from pilotage.kernels.scoring import score_node
+from pilotage.model.cluster import ClusterArrays
+from pilotage.model.workload import BoolArray, FloatArray, IntArray
+
+INFEASIBLE = -np.inf
+CACHE_BYTES = 256 * 1024 * 1024
+MIN_ROWS = 4
+
+# How rows become a decision.
+BY_BLOCKS, BY_SCAN, BY_RESCORING = range(3)
+
+
+class Rules(NamedTuple):
+    """A compiled policy: a weighted sum (axis K) of rules, as kube-scheduler weighs its plugins."""
+
+    rule_K: IntArray
+    weight_K: FloatArray
+    minmax_K: BoolArray  # normalised to whole numbers 0..100 over the candidates before weighing
+    mode: int
+    typical: Typical
+
+
+class ScoreCache(NamedTuple):
+    """Rows of scores for the most recently asked shapes (axis C), least recently used first to go."""
+
+    row_S: IntArray  # row of a shape, -1 = none
+    shape_C: IntArray
+    asked_C: IntArray  # when the row was last asked for
+    seen_C: IntArray  # number of changes the row has taken in
+    score_CKN: FloatArray  # BY_BLOCKS: one plane with the weighted sum; BY_SCAN: one plane per rule
+    block_CB: FloatArray  # maxima of blocks of nodes
+    changed_L: IntArray  # ring of changed nodes
+    newest_N: IntArray  # number of each node's newest change
+    counters_2: IntArray  # changes so far, questions so far
+    total_N: FloatArray  # scratch
+
+
+def choosing_mode(scopes_node: bool, minmax_K: BoolArray) -> int:
+    if not scopes_node:
+        return BY_RESCORING
+    # A single normalised rule keeps its order: no need to normalise.
+    return BY_SCAN if len(minmax_K) > 1 and minmax_K.any() else BY_BLOCKS
+
+
+def empty_cache(nodes: int, shapes: int, rules: Rules, cache_bytes: int = CACHE_BYTES) -> ScoreCache:
+    planes = 1 if rules.mode == BY_BLOCKS else len(rules.rule_K)
+    rows = 1 if rules.mode == BY_RESCORING else min(shapes, max(MIN_ROWS, cache_bytes // (8 * planes * max(nodes, 1))))
+    return ScoreCache(
+        row_S=np.full(shapes, -1, np.int64),
+        shape_C=np.full(rows, -1, np.int64),
+        asked_C=np.zeros(rows, np.int64),
+        seen_C=np.zeros(rows, np.int64),
+        score_CKN=np.full((rows, planes, nodes), INFEASIBLE),
+        block_CB=np.full((rows, -(-nodes // block_size(nodes))), INFEASIBLE),
+        changed_L=np.zeros(max(nodes, 1), np.int64),
+        newest_N=np.zeros(nodes, np.int64),
+        counters_2=np.zeros(2, np.int64),
+        total_N=np.zeros(nodes),
+    )
+
+
+@inlined
+def block_size(nodes: int) -> int:
+    return max(8, int(nodes**0.5))
+
+
+@inlined
+def note_change(cache: ScoreCache, n: int) -> None:
+    """Node n has changed: whatever was scored for it is old."""
+    cache.changed_L[cache.counters_2[0] % cache.changed_L.shape[0]] = n
+    cache.counters_2[0] += 1
+    cache.newest_N[n] = cache.counters_2[0]
+
+
+@inlined
+def weighted_score(rules: Rules, shapes: ShapeArrays, s: int, node_NF: FloatArray, left_ND: IntArray, n: int) -> float:
+    total = 0.0
+    for k in range(rules.rule_K.shape[0]):
+        total += rules.weight_K[k] * score_node(rules.rule_K[k], rules.typical, shapes.pod_SF, s, node_NF, n, left_ND)
+    return total
+
+
+@inlined
+def choose_node(
+    cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, cache: ScoreCache
+) -> int:
+    """The node for shape s, -1 when it fits nowhere."""
+    cache.counters_2[1] += 1
+    if rules.mode == BY_RESCORING:
+        score_all(cluster, shapes, s, node_NF, rules, cache.score_CKN[0])
+        return best_of_sum(rules, cache.score_CKN[0], cache.total_N)
+    c = row_of(cache, s)
+    if rules.mode == BY_SCAN:
+        refresh_planes(cluster, shapes, s, node_NF, rules, cache, c)
+        return best_of_sum(rules, cache.score_CKN[c], cache.total_N)
+    refresh_blocks(cluster, shapes, s, node_NF, rules, cache, c)
+    return best_by_blocks(cache.score_CKN[c, 0], cache.block_CB[c])
+
+
+@inlined
+def row_of(cache: ScoreCache, s: int) -> int:
+    """The row of shape s; takes the one asked for longest ago when there is none."""
+    c = cache.row_S[s]
+    if c < 0:
+        c = 0
+        for other in range(1, cache.asked_C.shape[0]):
+            if cache.asked_C[other] < cache.asked_C[c]:
+                c = other
+        if cache.shape_C[c] >= 0:
+            cache.row_S[cache.shape_C[c]] = -1
+        cache.row_S[s], cache.shape_C[c], cache.seen_C[c] = c, s, -1
+    cache.asked_C[c] = cache.counters_2[1]
+    return c
+
+
+@inlined
+def refresh_blocks(
+    cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, cache: ScoreCache, c: int
+) -> None:
+    score_N, block_B = cache.score_CKN[c, 0], cache.block_CB[c]
+    nodes, changes, seen = score_N.shape[0], cache.counters_2[0], cache.seen_C[c]
+    cache.seen_C[c] = changes
+    size = block_size(nodes)
+    if seen < 0 or changes - seen > nodes:
+        for n in range(nodes):
+            score_N[n] = INFEASIBLE
+            if obstacle(cluster, shapes, s, n) == FITS:
+                score_N[n] = weighted_score(rules, shapes, s, node_NF, cluster.device_left_ND, n)
+        for b in range(block_B.shape[0]):
+            block_B[b] = block_maximum(score_N, b, size)
+        return
+    for change in range(seen, changes):
+        n = cache.changed_L[change % nodes]
+        if cache.newest_N[n] != change + 1:
+            continue  # changed again later: once is enough
+        before, after, b = score_N[n], INFEASIBLE, n // size
+        if obstacle(cluster, shapes, s, n) == FITS:
+            after = weighted_score(rules, shapes, s, node_NF, cluster.device_left_ND, n)
+        score_N[n] = after
+        if after >= block_B[b]:
+            block_B[b] = after
+        elif before == block_B[b]:
+            block_B[b] = block_maximum(score_N, b, size)
+
+
+@inlined
+def block_maximum(score_N: FloatArray, b: int, size: int) -> float:
+    highest = INFEASIBLE
+    for n in range(b * size, min((b + 1) * size, score_N.shape[0])):
+        highest = max(highest, score_N[n])
+    return highest
+
+
+@inlined
+def best_by_blocks(score_N: FloatArray, block_B: FloatArray) -> int:
+    best = 0
+    for b in range(1, block_B.shape[0]):
+        if block_B[b] > block_B[best]:
+            best = b
+    if block_B[best] == INFEASIBLE:
+        return -1
+    n = best * block_size(score_N.shape[0])
+    while score_N[n] != block_B[best]:
+        n += 1
+    return n
+
+
+@inlined
+def score_planes(
+    cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, score_KN: FloatArray, n: int
+) -> None:
+    """One raw score per rule; infeasible in all planes alike."""
+    fits = obstacle(cluster, shapes, s, n) == FITS
+    for k in range(rules.rule_K.shape[0]):
+        score_KN[k, n] = INFEASIBLE
+        if fits:
+            score_KN[k, n] = score_node(
+                rules.rule_K[k], rules.typical, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND
+            )
+
+
+@inlined
+def score_all(
+    cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, score_KN: FloatArray
+) -> None:
+    for n in range(score_KN.shape[1]):
+        score_planes(cluster, shapes, s, node_NF, rules, score_KN, n)
+
+
+@inlined
+def refresh_planes(
+    cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, cache: ScoreCache, c: int
+) -> None:
+    nodes, changes, seen = cache.newest_N.shape[0], cache.counters_2[0], cache.seen_C[c]
+    cache.seen_C[c] = changes
+    if seen < 0 or changes - seen > nodes:
+        score_all(cluster, shapes, s, node_NF, rules, cache.score_CKN[c])
+        return
+    for change in range(seen, changes):
+        n = cache.changed_L[change % nodes]
+        if cache.newest_N[n] == change + 1:
+            score_planes(cluster, shapes, s, node_NF, rules, cache.score_CKN[c], n)
+
+
+@inlined
+def weighted_total(score_KN: FloatArray, weight_K: FloatArray, minmax_K: BoolArray, total_N: FloatArray) -> None:
+    """Normalises as kube-scheduler does (whole numbers 0..100 over the candidates; all equal gives 0), then weighs."""
+    for n in range(total_N.shape[0]):
+        total_N[n] = 0.0 if score_KN[0, n] != INFEASIBLE else INFEASIBLE
+    for k in range(score_KN.shape[0]):
+        low, high = np.inf, -np.inf
+        for n in range(total_N.shape[0]):
+            if total_N[n] != INFEASIBLE:
+                low, high = min(low, score_KN[k, n]), max(high, score_KN[k, n])
+        for n in range(total_N.shape[0]):
+            if total_N[n] == INFEASIBLE:
+                continue
+            value = score_KN[k, n]
+            if minmax_K[k]:
+                value = np.floor((value - low) * 100.0 / (high - low)) if high > low else 0.0
+            total_N[n] += weight_K[k] * value
+
+
+@inlined
+def best_of_sum(rules: Rules, score_KN: FloatArray, total_N: FloatArray) -> int:
+    weighted_total(score_KN, rules.weight_K, rules.minmax_K, total_N)
+    best = 0
+    for n in range(1, total_N.shape[0]):
+        if total_N[n] > total_N[best]:
+            best = n
+    return best if total_N[best] != INFEASIBLE else -1

@@ -1,0 +1,87 @@
+"""How kernels are compiled, and where the machine code is kept.
+
+numba's disk cache looks at the file of the compiled function alone, so an edit in one kernel would not reach its
+callers in another file. Therefore the cache directory carries a hash of all sources that kernels are made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import numba
+import numpy as np
+import platformdirs
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_OLD_CACHES_KEPT = 4
+
+
+def kernel_sources() -> list[Path]:
+    """The files whose edit must lead to a new compilation."""
+    return sorted((_PACKAGE / "kernels").glob("*.py")) + [_PACKAGE / "model" / "cluster.py"]
+
+
+def source_hash(sources: list[Path] | None = None) -> str:
+    digest = hashlib.sha256(f"{numba.__version__} {np.__version__}".encode())
+    for path in kernel_sources() if sources is None else sources:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def cache_directory() -> Path:
+    """`PILOTAGE_CACHE`, or the user's cache directory; one folder per state of the sources, old ones removed."""
+    base = Path(os.environ.get("PILOTAGE_CACHE") or platformdirs.user_cache_dir("pilotage")) / "kernels"
+    path = base / source_hash()
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.utime(path)
+    _remove_old_caches(base)
+    return path
+
+
+def _remove_old_caches(base: Path) -> None:
+    import shutil
+
+    folders = sorted((p for p in base.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime, reverse=True)
+    for old in folders[_OLD_CACHES_KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _numba_cache_in(path: Path) -> Iterator[None]:
+    """Only while our functions are declared: other packages in the process keep their own setting."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(path)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def kernel(function: Function) -> Function:
+    """Compiles on first call, keeps the result on disk, releases the interpreter lock while running."""
+    return _compile(function, forceinline=False)
+
+
+def inlined(function: Function) -> Function:
+    """A kernel that becomes part of its callers.
+
+    Kernels take tuples of arrays, and an ordinary call copies them word by word: several hundred words for a whole
+    scene, far more work than most functions do. Rarely taken and long branches stay ordinary kernels.
+    """
+    return _compile(function, forceinline=True)
+
+
+def _compile(function: Function, forceinline: bool) -> Function:
+    with _numba_cache_in(cache_directory()):
+        options = {"cache": True, "nogil": True, "error_model": "numpy", "forceinline": forceinline, "_nrt": False}
+        compiled: Function = numba.njit(**options)(function)
+    return compiled

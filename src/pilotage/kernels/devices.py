@@ -1,0 +1,48 @@
+"""Which devices of the chosen node a pod gets."""
+
+from __future__ import annotations
+
+from pilotage.kernels.compiling import kernel
+from pilotage.model.workload import IntArray
+
+BEST, WORST, RANDOM = range(3)
+DEVICE_RULES = ("best", "worst", "random")
+
+
+@kernel
+def choose_devices(left_D: IntArray, count: int, gpu_milli: int, gpu_count: int, rule: int, draw: float) -> int:
+    """Bit mask of the devices for a pod that fits on a node with `count` devices.
+
+    Whole devices: the lowest idle ones, whatever the rule. A share: the fullest (best) or emptiest (worst) device
+    with room, the lowest index among equals, or one drawn uniformly. Several shares: the fullest devices with room.
+    """
+    if gpu_count == 0:
+        return 0
+    mask = 0
+    if gpu_milli >= 1000 or gpu_count > 1:
+        for _ in range(gpu_count):
+            chosen = -1
+            for d in range(count):
+                if left_D[d] >= gpu_milli and not (mask >> d) & 1 and (chosen < 0 or left_D[d] < left_D[chosen]):
+                    chosen = d
+            mask |= 1 << chosen
+        return mask
+    chosen, candidates = -1, 0
+    for d in range(count):
+        if left_D[d] < gpu_milli:
+            continue
+        candidates += 1
+        if (
+            chosen < 0
+            or (rule == BEST and left_D[d] < left_D[chosen])
+            or (rule == WORST and left_D[d] > left_D[chosen])
+        ):
+            chosen = d
+    if rule == RANDOM:
+        wanted = int(draw * candidates)
+        for d in range(count):
+            if left_D[d] >= gpu_milli:
+                if wanted == 0:
+                    return 1 << d
+                wanted -= 1
+    return 1 << chosen

@@ -1,0 +1,76 @@
+"""A whole run in compiled code."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pilotage.kernels.choosing import Rules, choose_node
+from pilotage.kernels.compiling import inlined, kernel
+from pilotage.kernels.devices import choose_devices
+from pilotage.kernels.events import SEQUENCE, Scene, decide, next_decision
+from pilotage.kernels.features import POD_DRAW, random_unit
+from pilotage.kernels.meters import METERS, settle
+from pilotage.kernels.scoring import FGD, fgd_best_device
+from pilotage.model.workload import FloatArray, IntArray
+
+
+class Tape(NamedTuple):
+    """The meters after each pod's decision, and the GPU milli that had arrived by then.
+
+    For runs without retries, where every pod is decided once; empty arrays for other runs.
+    """
+
+    meter_PM: FloatArray
+    arrived_P: IntArray
+
+
+def empty_tape(pods: int) -> Tape:
+    return Tape(np.zeros((pods, len(METERS))), np.zeros(pods, np.int64))
+
+
+@kernel
+def run_episode(scene: Scene, rules: Rules, device_rule: int, seed: int, tape: Tape, stop_at: int) -> int:
+    """Decides pod after pod. Returns the pod `stop_at` when it comes up for its decision, else -1 at the end."""
+    arrived = 0
+    recording = tape.arrived_P.shape[0] > 0
+    while True:
+        pod = next_decision(scene)
+        if pod < 0 or pod == stop_at:
+            return pod
+        s = scene.timeline.shape_P[pod]
+        draw = random_unit(seed, scene.progress.counter_X[SEQUENCE])
+        scene.shapes.pod_SF[s, POD_DRAW] = draw
+        node = choose_node(scene.cluster, scene.shapes, s, scene.node_NF, rules, scene.cache)
+        devices = 0
+        if node >= 0:
+            devices = devices_on(scene, rules, device_rule, s, node, draw)
+        decide(scene, pod, node, devices)
+        if recording:
+            arrived += scene.shapes.gpu_milli_S[s] * scene.shapes.gpu_count_S[s]
+            settle(scene.meters)
+            tape.arrived_P[pod] = arrived
+            for m in range(tape.meter_PM.shape[1]):
+                tape.meter_PM[pod, m] = scene.meters.total_M[m]
+
+
+@inlined
+def devices_on(scene: Scene, rules: Rules, device_rule: int, s: int, node: int, draw: float) -> int:
+    """The devices for shape s: by the policy where it has an opinion, else by the device rule."""
+    cluster, shapes = scene.cluster, scene.shapes
+    if shapes.gpu_count_S[s] == 1 and shapes.gpu_milli_S[s] < 1000:
+        heaviest = 0
+        for k in range(1, rules.rule_K.shape[0]):
+            if rules.weight_K[k] > rules.weight_K[heaviest]:
+                heaviest = k
+        if rules.rule_K[heaviest] == FGD:
+            return 1 << fgd_best_device(rules.typical, shapes.pod_SF, s, scene.node_NF, node, cluster.device_left_ND)[1]
+    return choose_devices(
+        cluster.device_left_ND[node],
+        cluster.device_count_N[node],
+        shapes.gpu_milli_S[s],
+        shapes.gpu_count_S[s],
+        device_rule,
+        random_unit(int(draw * 281474976710656.0), -1),
+    )

@@ -1,0 +1,58 @@
+"""Which nodes are candidates. Resources and devices here; constraints and GPU models arrive as `eligible_KN`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pilotage.kernels.compiling import inlined, kernel
+from pilotage.model.cluster import ClusterArrays
+from pilotage.model.workload import BoolArray, FloatArray, IntArray
+
+# Why a node is no candidate, in the order of the tests; 0 is a candidate.
+FITS, NODE_DOWN, NOT_ELIGIBLE, NO_GPU_LEFT, NO_RESOURCE = range(5)  # NO_RESOURCE + r names resource axis r
+
+
+class ShapeArrays(NamedTuple):
+    """The distinct pod shapes of a run (axis S) in the axes of its cluster."""
+
+    request_SR: IntArray
+    scored_S2: IntArray
+    gpu_milli_S: IntArray
+    gpu_count_S: IntArray
+    eligible_S: IntArray  # row of eligible_KN
+    eligible_KN: BoolArray  # one row per distinct set of constraints and GPU models
+    pod_SF: FloatArray  # features; the column `draw` is filled per decision
+    priority_S: IntArray
+
+
+@inlined
+def devices_fit(cluster: ClusterArrays, n: int, gpu_milli: int, gpu_count: int) -> bool:
+    """Whether `gpu_count` distinct devices have `gpu_milli` left each."""
+    found = 0
+    for d in range(cluster.device_count_N[n]):
+        if cluster.device_left_ND[n, d] >= gpu_milli:
+            found += 1
+            if found >= gpu_count:
+                return True
+    return gpu_count == 0
+
+
+@inlined
+def obstacle(cluster: ClusterArrays, shapes: ShapeArrays, s: int, n: int) -> int:
+    """FITS, or the first reason why shape s cannot go to node n."""
+    if not cluster.alive_N[n]:
+        return NODE_DOWN
+    if not shapes.eligible_KN[shapes.eligible_S[s], n]:
+        return NOT_ELIGIBLE
+    for r in range(shapes.request_SR.shape[1]):
+        if shapes.request_SR[s, r] > 0 and shapes.request_SR[s, r] > cluster.free_NR[n, r]:
+            return NO_RESOURCE + r
+    if not devices_fit(cluster, n, shapes.gpu_milli_S[s], shapes.gpu_count_S[s]):
+        return NO_GPU_LEFT
+    return FITS
+
+
+@kernel
+def feasible_row(cluster: ClusterArrays, shapes: ShapeArrays, s: int, feasible_N: BoolArray) -> None:
+    for n in range(cluster.alive_N.shape[0]):
+        feasible_N[n] = obstacle(cluster, shapes, s, n) == FITS

@@ -1,0 +1,94 @@
+"""The columns that policies see, and the one function that fills them.
+
+Their order is version 1 of the feature schema: columns may be appended, never moved or given another meaning.
+"""
+
+from __future__ import annotations
+
+from pilotage.kernels.compiling import inlined, kernel
+from pilotage.model.cluster import ClusterArrays
+from pilotage.model.workload import FloatArray, IntArray
+
+FEATURES_VERSION = 1
+
+POD_FEATURES = (
+    "cpu_milli",
+    "memory_bytes",
+    "gpu_milli",  # per device
+    "gpu_count",
+    "cpu_scored",  # as kube-scheduler counts it for scores: never 0
+    "memory_scored",
+    "priority",
+    "draw",  # a seeded random number in [0, 1), new for each decision
+)
+POD_CPU, POD_MEMORY, POD_GPU_MILLI, POD_GPU_COUNT, POD_CPU_SCORED, POD_MEMORY_SCORED, POD_PRIORITY, POD_DRAW = range(8)
+
+NODE_FEATURES = (
+    "cpu_free",
+    "cpu_capacity",
+    "memory_free",
+    "memory_capacity",
+    "pods_free",
+    "pods_capacity",
+    "gpu_free",  # milli over all devices
+    "gpu_count",
+    "gpu_idle",  # devices nobody uses
+    "gpu_largest",  # most milli left on one device
+    "gpu_model",  # index into the cluster's models, -1 = none
+    "gpu_kinds",  # bit mask of the kinds of GPU pods on the node: bit 0 share, bit n = n devices
+    "cpu_scored",
+    "memory_scored",
+    "last_placed",  # sequence number of the newest placement, 0 = never
+    "rank",  # position in the order that breaks ties
+)
+CPU_FREE, CPU_CAPACITY, MEMORY_FREE, MEMORY_CAPACITY, PODS_FREE, PODS_CAPACITY = range(6)
+GPU_FREE, GPU_COUNT, GPU_IDLE, GPU_LARGEST, GPU_MODEL, GPU_KINDS = range(6, 12)
+CPU_SCORED, MEMORY_SCORED, LAST_PLACED, RANK = range(12, 16)
+
+
+@inlined
+def encode_node(cluster: ClusterArrays, n: int, rank: int, node_NF: FloatArray) -> None:
+    """Writes the feature row of node n."""
+    free, largest, idle = 0, 0, 0
+    for d in range(cluster.device_count_N[n]):
+        left = cluster.device_left_ND[n, d]
+        free += left
+        largest = max(largest, left)
+        idle += left == 1000
+    kinds = 0
+    for t in range(cluster.kind_count_NT.shape[1]):
+        if cluster.kind_count_NT[n, t] > 0:
+            kinds |= 1 << t
+    node_NF[n, CPU_FREE] = cluster.free_NR[n, 0]
+    node_NF[n, CPU_CAPACITY] = cluster.capacity_NR[n, 0]
+    node_NF[n, MEMORY_FREE] = cluster.free_NR[n, 1]
+    node_NF[n, MEMORY_CAPACITY] = cluster.capacity_NR[n, 1]
+    node_NF[n, PODS_FREE] = cluster.free_NR[n, 2]
+    node_NF[n, PODS_CAPACITY] = cluster.capacity_NR[n, 2]
+    node_NF[n, GPU_FREE] = free
+    node_NF[n, GPU_COUNT] = cluster.device_count_N[n]
+    node_NF[n, GPU_IDLE] = idle
+    node_NF[n, GPU_LARGEST] = largest
+    node_NF[n, GPU_MODEL] = cluster.model_N[n]
+    node_NF[n, GPU_KINDS] = kinds
+    node_NF[n, CPU_SCORED] = cluster.scored_used_N2[n, 0]
+    node_NF[n, MEMORY_SCORED] = cluster.scored_used_N2[n, 1]
+    node_NF[n, LAST_PLACED] = cluster.last_placed_N[n]
+    node_NF[n, RANK] = rank
+
+
+@kernel
+def encode_all(cluster: ClusterArrays, rank_N: IntArray, node_NF: FloatArray) -> None:
+    for n in range(node_NF.shape[0]):
+        encode_node(cluster, n, rank_N[n], node_NF)
+
+
+@inlined
+def random_unit(seed: int, sequence: int) -> float:
+    """A number in [0, 1) from two integers (splitmix64 finaliser); the same on every machine."""
+    z = (seed * 0x9E3779B9 + sequence * 0x85EBCA6B + 0x165667B1) & 0xFFFFFFFFFFFF
+    for _ in range(3):
+        z ^= z >> 23
+        z = (z * 0x2545F491) & 0xFFFFFFFFFFFF
+        z ^= z >> 19
+    return z / 281474976710656.0

@@ -1,0 +1,125 @@
+"""The one policy interface.
+
+Letters of array axes, used in the whole project: B decisions, N nodes, D devices of a node, R resources, F features,
+K rules of a weighted sum, P pods, S distinct pod shapes, T typical pods, M meters or GPU models, C cache rows,
+E node events, G points of a time grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from pilotage.kernels.features import FEATURES_VERSION, NODE_FEATURES, POD_FEATURES
+from pilotage.model.errors import PolicyError, UnknownNameError
+from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape, Workload
+
+Scope = Literal["node", "cluster"]
+Normalise = Literal["none", "minmax"]
+DeviceRule = Literal["best", "worst", "random"]
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSchema:
+    """The columns a policy reads. Checked once, when the policy is loaded."""
+
+    pod: tuple[str, ...] = ()
+    node: tuple[str, ...] = ()
+    version: int = FEATURES_VERSION
+
+    def check(self) -> None:
+        if self.version != FEATURES_VERSION:
+            raise PolicyError(f"features of version {self.version}; this program has version {FEATURES_VERSION}")
+        for wanted, known, kind in ((self.pod, POD_FEATURES, "pod"), (self.node, NODE_FEATURES, "node")):
+            for name in wanted:
+                if name not in known:
+                    raise UnknownNameError(f"{kind} feature", name, known)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionBatch:
+    """Decisions to score, arrays only. Views on encoded state: read, never write."""
+
+    pod_BF: FloatArray
+    node_BNF: FloatArray
+    device_left_BND: IntArray  # GPU milli left per device
+    feasible_BN: BoolArray
+
+    def pod(self, name: str) -> FloatArray:
+        """One pod column with a node axis to broadcast over: shape (B, 1)."""
+        return self.pod_BF[:, _column(name, POD_FEATURES, "pod"), None]
+
+    def node(self, name: str) -> FloatArray:
+        """One node column: shape (B, N)."""
+        return self.node_BNF[:, :, _column(name, NODE_FEATURES, "node")]
+
+
+def _column(name: str, known: Sequence[str], kind: str) -> int:
+    try:
+        return known.index(name)
+    except ValueError:
+        raise UnknownNameError(f"{kind} feature", name, known) from None
+
+
+@dataclass(frozen=True)
+class WorkloadMix:
+    """What a workload consists of: distinct shapes and how many pods have each. Order of pods is not part of it."""
+
+    shapes: tuple[PodShape, ...]
+    count_S: IntArray
+    models: tuple[str, ...] = ()  # GPU models of the cluster, in the order of the feature `gpu_model`
+    devices: int = 8  # largest number of devices of a node
+
+    @classmethod
+    def of(cls, workload: Workload, models: tuple[str, ...], devices: int) -> WorkloadMix:
+        count_S = np.bincount(workload.shape_P, minlength=len(workload.shapes)).astype(np.int64)
+        return cls(workload.shapes, count_S, models, devices)
+
+    @cached_property
+    def total(self) -> int:
+        return int(self.count_S.sum())
+
+
+class Policy(Protocol):
+    """Scores candidates; everything else is done for it."""
+
+    @property
+    def name(self) -> str: ...  # "fgd@1": a change of behaviour is a new version
+    @property
+    def features(self) -> FeatureSchema: ...
+    @property
+    def scope(self) -> Scope: ...  # node: the score depends on pod and node alone, so it is kept until the node changes
+    @property
+    def normalise(self) -> Normalise: ...  # over the candidates, by the chooser, before weights
+
+    def prepare(self, mix: WorkloadMix) -> Policy:
+        """Once per run, or when the observed mix has moved: typical pods, prices of leftovers."""
+        ...
+
+    def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
+        """Writes a finite score for every feasible candidate, higher is better; other entries are ignored.
+
+        `device_BN` comes filled with -1 (leave it to the device rule); a policy may name the device that its score
+        is for, where the pod asks for a part of one device.
+        """
+        ...
+
+
+@runtime_checkable
+class CompiledPolicy(Policy, Protocol):
+    """Optional ability: runs inside the compiled episode."""
+
+    @property
+    def rules(self) -> object: ...  # kernels.choosing.Rules
+
+
+def device_rule_of(policy: Policy) -> DeviceRule:
+    """Policies may state a device rule; the usual one is `best`."""
+    rule: DeviceRule = getattr(policy, "device_rule", "best")
+    if rule not in ("best", "worst", "random"):
+        raise PolicyError(f"{policy.name}: unknown device rule {rule!r}; known: best, worst, random")
+    return rule

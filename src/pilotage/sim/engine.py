@@ -1,0 +1,116 @@
+"""A run: cluster, arrivals and policy put together, carried out, and what came of it.
+
+Nodes are reordered so that a node's position is its rank in the order that breaks ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pilotage.kernels.choosing import empty_cache
+from pilotage.kernels.devices import DEVICE_RULES
+from pilotage.kernels.episode import Tape, empty_tape, run_episode
+from pilotage.kernels.events import Scene, Series, Timeline, fresh_progress
+from pilotage.kernels.meters import METERS, empty_meters, measure_all
+from pilotage.model.cluster import ClusterState, Node
+from pilotage.model.errors import InputError
+from pilotage.model.workload import FloatArray, IntArray, Workload
+from pilotage.policies.api import CompiledPolicy, Policy, WorkloadMix, device_rule_of
+from pilotage.policies.encode import encode_nodes, encode_shapes
+from pilotage.policies.mix import typical_pods
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """A node fails or recovers."""
+
+    time: float
+    node: str
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """How a run goes, whatever the policy."""
+
+    retry: bool = False  # False: the OpenB protocol, a pod that does not fit is refused for good
+    seed: int = 0  # of random choices
+    until: float = float("inf")  # seconds; the clock stops here
+    measure: tuple[float, float] = (0.0, 0.0)  # window of time-weighted means, seconds
+    samples: int = 0  # points of the time series over the window
+    node_events: tuple[NodeEvent, ...] = field(default=())
+    tape: bool = True  # figures after each decision; only without retries
+
+
+class Run:
+    """One policy on one arrival order. `advance` carries it out; afterwards the arrays hold the outcome."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        workload: Workload,
+        policy: Policy,
+        settings: RunSettings = RunSettings(),
+        *,
+        rank_N: IntArray | None = None,
+        mix: WorkloadMix | None = None,
+    ) -> None:
+        if not nodes:
+            raise InputError("the cluster has no node")
+        if not len(workload):
+            raise InputError("the trace has no pod")
+        order = np.argsort(rank_N) if rank_N is not None else np.arange(len(nodes))
+        self.settings, self.workload = settings, workload
+        self.state = ClusterState([nodes[n] for n in order])
+        devices = self.state.arrays.device_left_ND.shape[1]
+        self.mix = mix or WorkloadMix.of(workload, self.state.models, devices)
+        self.policy = policy.prepare(self.mix)
+        self.device_rule = DEVICE_RULES.index(device_rule_of(policy))
+        self.tape = empty_tape(len(workload) if settings.tape and not settings.retry else 0)
+        self.scene = self._scene()
+
+    def _scene(self) -> Scene:
+        state, settings, workload = self.state, self.settings, self.workload
+        N, S = len(state.nodes), len(workload.shapes)
+        meters = empty_meters(N, typical_pods(self.mix))
+        measure_all(state.arrays, meters)
+        rules = self.policy.rules if isinstance(self.policy, CompiledPolicy) else None
+        events = sorted(settings.node_events, key=lambda event: event.time)
+        for event in events:
+            if event.node not in state.index:
+                raise InputError(f"node event names an unknown node {event.node!r}")
+        order = np.argsort(workload.arrival_P, kind="stable") if settings.retry else None
+        if order is not None and (np.diff(order) < 0).any():
+            raise InputError("pods are not in order of arrival")
+        start, end = settings.measure
+        return Scene(
+            cluster=state.arrays,
+            shapes=encode_shapes(state, workload.shapes),
+            node_NF=encode_nodes(state, np.arange(N)),
+            cache=empty_cache(N, S, rules),
+            meters=meters,
+            timeline=Timeline(
+                shape_P=workload.shape_P,
+                arrival_P=workload.arrival_P if settings.retry else np.arange(len(workload), dtype=np.float64),
+                duration_P=workload.duration_P if settings.retry else np.full(len(workload), np.inf),
+                event_time_E=np.array([event.time for event in events], np.float64),
+                event_node_E=np.array([state.index[event.node] for event in events], np.int64),
+                event_up_E=np.array([event.up for event in events], np.bool_),
+                retry=settings.retry,
+                until=settings.until,
+            ),
+            progress=fresh_progress(len(workload), S, min(0.0, start)),
+            series=Series(
+                grid_G=np.linspace(start, end, settings.samples),
+                sample_GM=np.zeros((settings.samples, len(METERS))),
+                integral_M=np.zeros(len(METERS)),
+                from_to_2=np.array([start, end]),
+                sampled_1=np.zeros(1, np.int64),
+            ),
+        )
+
+    def advance(self, stop_at: int = -1) -> int:
+        return run_episode(self.scene, self.policy.rules, self.device_rule, self.settings.seed, self.tape, stop_at)

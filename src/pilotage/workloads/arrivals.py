@@ -1,0 +1,82 @@
+"""In which order, and when, the pods of a trace arrive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from pilotage.kernels import gorand
+from pilotage.kernels.gorand import UIntArray
+from pilotage.model.cluster import Node
+from pilotage.model.errors import InputError
+from pilotage.model.workload import GPU_MILLI, IntArray, Workload
+
+# The published simulator starts ten informers between the shuffle and the order of nodes; each draws one number.
+_HIDDEN_DRAWS = 10
+MAX_PODS = 100_000_000
+
+
+@cache
+def _cooked() -> UIntArray:
+    text = resources.files("pilotage.workloads").joinpath("go_rand_cooked.txt").read_text()
+    return np.array([int(line) for line in text.split()], np.int64).view(np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenbArrival:
+    """One seed of the published protocol."""
+
+    workload: Workload  # in order of arrival
+    rank_N: IntArray  # of each given node: the smallest wins ties
+
+
+def openb_arrival(workload: Workload, nodes: tuple[Node, ...], load: float, seed: int) -> OpenbArrival:
+    """Shuffles and tunes the trace to `load` x GPU capacity exactly as the published simulator does for this seed.
+
+    load 0 leaves the trace as it is (shuffled).
+    """
+    source = gorand.go_source(seed, _cooked())
+    gorand.int63(source)  # the published simulator logs one number before it shuffles
+    by_name = np.array(sorted(range(len(workload)), key=workload.names.__getitem__), np.int64)
+    order = by_name.copy()
+    gorand.shuffle(source, order)
+    capacity = GPU_MILLI * sum(node.gpu_count for node in nodes)
+    rows, added = _tune(source, workload, by_name, order, load * capacity) if load > 0 else (order, 0)
+    for _ in range(_HIDDEN_DRAWS):
+        gorand.int63(source)
+    permutation = np.zeros(len(nodes), np.int64)
+    gorand.permutation(source, permutation)
+    rank_N = np.empty(len(nodes), np.int64)
+    rank_N[sorted(range(len(nodes)), key=lambda n: nodes[n].name)] = permutation
+    kept = len(rows) - added
+    names = [workload.names[i] for i in rows[:kept]]
+    names += [f"{workload.names[i]}-tuned-{k}" for k, i in enumerate(rows[kept:])]
+    return OpenbArrival(workload.take(rows, names), rank_N)
+
+
+def _tune(
+    source: gorand.GoSource, workload: Workload, by_name: IntArray, order: IntArray, target: float
+) -> tuple[IntArray, int]:
+    """Rows after tuning, and how many of them (the last ones) were added."""
+    total_P = workload.gpu_milli_P
+    total = int(total_P.sum())
+    if total == 0:
+        raise InputError("no pod asks for GPU, so the load cannot be tuned", field="load", expected="load 0")
+    if total > target:
+        return order[: gorand.remove_until(source, order, total_P, total, target)], 0
+    if total == target:
+        return order, 0
+    one_P = np.array([shape.gpu_milli for shape in workload.shapes], np.int64)[workload.shape_P]
+    room = int(np.ceil((target - total) / total * len(workload) * 1.5)) + 1000
+    while room < MAX_PODS:
+        words, position = source.word_607.copy(), source.position_2.copy()
+        drawn = np.zeros(room, np.int64)
+        count = gorand.draw_until(source, one_P[by_name], total_P[by_name], total, target, drawn)
+        if count >= 0:
+            return np.concatenate([order, by_name[drawn[:count]]]), int(count)
+        source.word_607[:], source.position_2[:] = words, position
+        room *= 2
+    raise InputError(f"tuning to this load needs more than {MAX_PODS} pods", field="load")
