@@ -105,6 +105,8 @@ def test_gangs() -> None:
     share = PodShape(1, MIB, 400, 1)
     assert not found("P0009", [NODE], pods(*[share] * 4, gang=Gang("g", 4)))
     assert found("P0009", [NODE], pods(*[share] * 5, gang=Gang("g", 5)))
+    mixed = [*[PodShape(1000, MIB)] * 5, *[PodShape(1001, MIB)] * 5]
+    assert "125.1 % of the cluster's CPU" in found("P0009", [NODE], pods(*mixed, gang=Gang("g", 10)))[0].message
     assert found("P0010", [NODE], pods(SHAPE, gang=Gang("g", 2)))
     assert found("P0021", [NODE], pods(SHAPE, SHAPE, gang=Gang("g", 1)))
     both = [*pods(GPU, gang=Gang("g", 1)), Pod("x", SHAPE), Pod("y", SHAPE, gang=Gang("h", 1))]
@@ -148,7 +150,8 @@ def test_chunks_give_the_same_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(nodes, Workload.of(many)) == whole
 
 
-def test_fits_agrees_with_a_plain_loop() -> None:
+def test_fits_agrees_with_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checking, "SHOWN_PER_CODE", 1000)
     random = np.random.default_rng(1)
     nodes = [
         Node(f"n{i}", int(random.integers(1, 5)), int(random.integers(1, 5)), 5, int(random.integers(0, 4)), model)

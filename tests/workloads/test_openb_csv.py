@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -197,12 +198,11 @@ def test_bad_nodes_are_named(tmp_path: Path) -> None:
 @quick
 @given(st.binary(max_size=300))
 def test_junk_is_an_input_error(tmp_path: Path, junk: bytes) -> None:
-    for name in ("junk.csv", "junk.parquet"):
-        path = tmp_path / name
-        path.write_bytes(junk)
-        for read in (openb.read_nodes, openb.read_pods):
-            with pytest.raises(InputError):
-                read(path)
+    path = tmp_path / "junk.csv"
+    path.write_bytes(junk)
+    for read in (openb.read_nodes, openb.read_pods):
+        with pytest.raises(InputError):
+            read(path)
 
 
 GOOD = f"{TIMED_HEADER}\np1,1000,512,1,500,A,LS,Running,10,110,15\np2,2000,0,0,0,,BE,Pending,5,25,\n".encode()
@@ -223,20 +223,6 @@ def test_a_damaged_file_is_read_or_an_input_error(tmp_path: Path, data: st.DataO
         return
     assert len(workload) == len(workload.names) == len(workload.arrival_P)
     assert (workload.duration_P >= 0).all()
-
-
-@quick
-@given(st.data())
-def test_a_damaged_parquet_file_is_read_or_an_input_error(tmp_path: Path, data: st.DataObject) -> None:
-    path = tmp_path / "list.parquet"
-    openb.write_pods(path, Workload.of([Pod("a", PodShape(1)), Pod("b", PodShape(2))]))
-    good = path.read_bytes()
-    place = data.draw(st.integers(0, len(good) - 1))
-    path.write_bytes(good[:place] + data.draw(st.binary(min_size=0, max_size=4)) + good[place + 1 :])
-    try:
-        openb.read_pods(path)
-    except InputError:
-        return
 
 
 # Writing
@@ -275,9 +261,9 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 
 @quick
-@given(workloads(), st.sampled_from([".csv", ".parquet"]))
-def test_pods_read_back_equal(tmp_path: Path, workload: Workload, suffix: str) -> None:
-    path = tmp_path / f"list{suffix}"
+@given(workloads())
+def test_pods_read_back_equal(tmp_path: Path, workload: Workload) -> None:
+    path = tmp_path / "list.csv"
     openb.write_pods(path, workload)
     again = openb.read_pods(path)
     assert list(again) == list(workload)
@@ -288,10 +274,10 @@ node_values = st.tuples(sizes, sizes, st.integers(0, 500), st.integers(0, 62), s
 
 
 @quick
-@given(st.dictionaries(names.filter(bool), node_values, min_size=1, max_size=6), st.sampled_from([".csv", ".parquet"]))
-def test_nodes_read_back_equal(tmp_path: Path, values: dict[str, tuple[int, int, int, int, str]], suffix: str) -> None:
+@given(st.dictionaries(names.filter(bool), node_values, min_size=1, max_size=6))
+def test_nodes_read_back_equal(tmp_path: Path, values: dict[str, tuple[int, int, int, int, str]]) -> None:
     nodes = tuple(Node(name, cpu, mib * MIB, pods, gpu, model) for name, (cpu, mib, pods, gpu, model) in values.items())
-    path = tmp_path / f"nodes{suffix}"
+    path = tmp_path / "nodes.csv"
     openb.write_nodes(path, nodes)
     assert openb.read_nodes(path) == nodes
 
@@ -302,6 +288,14 @@ def test_writes_the_published_columns(tmp_path: Path) -> None:
     assert path.read_text() == f"{NODES_HEADER}\nn,1000,5,1,T4\n"
     openb.write_pods(path, Workload.of([Pod("p", PodShape(1, MIB), arrival=3, duration=4)], timed=True))
     assert path.read_text() == f"{PODS_HEADER},creation_time,deletion_time,scheduled_time\np,1,1,0,0,3,7,3\n"
+
+
+def test_writes_parquet_for_others(tmp_path: Path) -> None:
+    openb.write_nodes(tmp_path / "nodes.parquet", [Node("n", 1000, 5 * MIB, 1001, 1, "T4")])
+    openb.write_pods(tmp_path / "pods.parquet", Workload.of([Pod("p", PodShape(1, MIB), arrival=3)], timed=True))
+    node, pod = (pl.read_parquet(tmp_path / f"{name}.parquet").row(0, named=True) for name in ("nodes", "pods"))
+    assert node == {"sn": "n", "cpu_milli": 1000, "memory_mib": 5, "gpu": 1, "model": "T4"}
+    assert (pod["name"], pod["cpu_milli"], pod["creation_time"], pod["deletion_time"]) == ("p", 1, 3.0, None)
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 app = typer.Typer(name="trace", help="Check, describe, convert and generate traces.", no_args_is_help=True)
 
 NodesOption = Annotated[
-    Path | None, typer.Option("--nodes", metavar="FILE", help="Nodes: OpenB CSV or Parquet, or Kubernetes manifests.")
+    Path | None, typer.Option("--nodes", metavar="FILE", help="Nodes: OpenB CSV or Kubernetes manifests.")
 ]
 PodsOption = Annotated[
-    Path | None, typer.Option("--pods", metavar="FILE", help="Pods: OpenB CSV or Parquet, or Kubernetes manifests.")
+    Path | None, typer.Option("--pods", metavar="FILE", help="Pods: OpenB CSV or Kubernetes manifests.")
 ]
 TraceOption = Annotated[str | None, typer.Option("--trace", metavar="NAME", help="A shipped trace, e.g. openb-like.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output and nothing else there.")]
@@ -77,7 +77,7 @@ def describe(
 def convert(
     *,
     out: OutOption,
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="openb, kubernetes or parquet.")],
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="openb, kubernetes, or parquet for analysis.")],
     nodes: NodesOption = None,
     pods: PodsOption = None,
     trace: TraceOption = None,

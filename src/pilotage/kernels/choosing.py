@@ -58,9 +58,14 @@ def choosing_mode(scopes_node: bool, minmax_K: BoolArray) -> int:
     return BY_SCAN if len(minmax_K) > 1 and minmax_K.any() else BY_BLOCKS
 
 
-def empty_cache(nodes: int, shapes: int, rules: Rules, cache_bytes: int = CACHE_BYTES) -> ScoreCache:
-    planes = 1 if rules.mode == BY_BLOCKS else len(rules.rule_K)
-    rows = 1 if rules.mode == BY_RESCORING else min(shapes, max(MIN_ROWS, cache_bytes // (8 * planes * max(nodes, 1))))
+def empty_cache(nodes: int, shapes: int, rules: Rules | None, cache_bytes: int = CACHE_BYTES) -> ScoreCache:
+    """Room for the scores of `rules`; without rules only the list of changes is of use."""
+    planes = 1 if rules is None or rules.mode == BY_BLOCKS else len(rules.rule_K)
+    rows = (
+        1
+        if rules is None or rules.mode == BY_RESCORING
+        else min(shapes, max(MIN_ROWS, cache_bytes // (8 * planes * max(nodes, 1))))
+    )
     return ScoreCache(
         row_S=np.full(shapes, -1, np.int64),
         shape_C=np.full(rows, -1, np.int64),

@@ -10,6 +10,7 @@ from pilotage.kernels.choosing import Rules, choose_node
 from pilotage.kernels.compiling import inlined, kernel
 from pilotage.kernels.devices import choose_devices
 from pilotage.kernels.events import SEQUENCE, Scene, decide, next_decision
+from pilotage.kernels.feasibility import narrowing_reason
 from pilotage.kernels.features import POD_DRAW, random_unit
 from pilotage.kernels.meters import METERS, settle
 from pilotage.kernels.scoring import FGD, fgd_best_device
@@ -19,22 +20,37 @@ from pilotage.model.workload import FloatArray, IntArray
 class Tape(NamedTuple):
     """The meters after each pod's decision, and the GPU milli that had arrived by then.
 
-    For runs without retries, where every pod is decided once; empty arrays for other runs.
+    For runs without retries, where every pod is decided once; empty for other runs.
     """
 
     meter_PM: FloatArray
     arrived_P: IntArray
+    reason_P: IntArray  # why a pod was not placed (kernels.feasibility.narrowing_reason), any kind of run
 
 
-def empty_tape(pods: int) -> Tape:
-    return Tape(np.zeros((pods, len(METERS))), np.zeros(pods, np.int64))
+def empty_tape(pods: int, reasons: int) -> Tape:
+    """Room for `pods` decisions and `reasons` pods; 0 where that is not wanted."""
+    return Tape(np.zeros((pods, len(METERS))), np.zeros(pods, np.int64), np.zeros(reasons, np.int64))
+
+
+@inlined
+def record(scene: Scene, tape: Tape, pod: int) -> None:
+    """Writes down the state after the decision about `pod`, which every pod before it had already."""
+    s = scene.timeline.shape_P[pod]
+    if tape.reason_P.shape[0] > 0 and scene.progress.node_P[pod] < 0:
+        tape.reason_P[pod] = narrowing_reason(scene.cluster, scene.shapes, s)
+    if tape.arrived_P.shape[0] == 0:
+        return
+    before = tape.arrived_P[pod - 1] if pod > 0 else 0
+    tape.arrived_P[pod] = before + scene.shapes.gpu_milli_S[s] * scene.shapes.gpu_count_S[s]
+    settle(scene.meters)
+    for m in range(tape.meter_PM.shape[1]):
+        tape.meter_PM[pod, m] = scene.meters.total_M[m]
 
 
 @kernel
 def run_episode(scene: Scene, rules: Rules, device_rule: int, seed: int, tape: Tape, stop_at: int) -> int:
     """Decides pod after pod. Returns the pod `stop_at` when it comes up for its decision, else -1 at the end."""
-    arrived = 0
-    recording = tape.arrived_P.shape[0] > 0
     while True:
         pod = next_decision(scene)
         if pod < 0 or pod == stop_at:
@@ -47,12 +63,7 @@ def run_episode(scene: Scene, rules: Rules, device_rule: int, seed: int, tape: T
         if node >= 0:
             devices = devices_on(scene, rules, device_rule, s, node, draw)
         decide(scene, pod, node, devices)
-        if recording:
-            arrived += scene.shapes.gpu_milli_S[s] * scene.shapes.gpu_count_S[s]
-            settle(scene.meters)
-            tape.arrived_P[pod] = arrived
-            for m in range(tape.meter_PM.shape[1]):
-                tape.meter_PM[pod, m] = scene.meters.total_M[m]
+        record(scene, tape, pod)
 
 
 @inlined

@@ -53,6 +53,38 @@ def obstacle(cluster: ClusterArrays, shapes: ShapeArrays, s: int, n: int) -> int
 
 
 @kernel
-def feasible_row(cluster: ClusterArrays, shapes: ShapeArrays, s: int, feasible_N: BoolArray) -> None:
+def feasible_some(cluster: ClusterArrays, shapes: ShapeArrays, s: int, nodes: IntArray, feasible: BoolArray) -> None:
+    """Which of `nodes` are candidates for shape s."""
+    for i in range(nodes.shape[0]):
+        feasible[i] = obstacle(cluster, shapes, s, nodes[i]) == FITS
+
+
+@kernel
+def obstacles(cluster: ClusterArrays, shapes: ShapeArrays, s: int, obstacle_N: IntArray) -> None:
+    for n in range(obstacle_N.shape[0]):
+        obstacle_N[n] = obstacle(cluster, shapes, s, n)
+
+
+@kernel
+def narrowing_reason(cluster: ClusterArrays, shapes: ShapeArrays, s: int) -> int:
+    """Why shape s fits nowhere, in one word: the test that took the last nodes.
+
+    Tests are applied one after the other to the nodes that passed all before: down, constraints, GPU, then resource
+    by resource.
+    """
+    resources = shapes.request_SR.shape[1]
+    furthest = NODE_DOWN
     for n in range(cluster.alive_N.shape[0]):
-        feasible_N[n] = obstacle(cluster, shapes, s, n) == FITS
+        reached = NODE_DOWN
+        if cluster.alive_N[n]:
+            reached = NOT_ELIGIBLE
+            if shapes.eligible_KN[shapes.eligible_S[s], n]:
+                reached = NO_GPU_LEFT
+                if devices_fit(cluster, n, shapes.gpu_milli_S[s], shapes.gpu_count_S[s]):
+                    reached = NO_RESOURCE
+                    for r in range(resources):
+                        if shapes.request_SR[s, r] > 0 and shapes.request_SR[s, r] > cluster.free_NR[n, r]:
+                            break
+                        reached = NO_RESOURCE + r + 1
+        furthest = max(furthest, reached)
+    return min(furthest, NO_RESOURCE + resources - 1)

@@ -49,8 +49,9 @@ class Typical(NamedTuple):
     tables_complete: bool  # False when some typical pod asks for parts of several devices: no table holds that
 
 
-def typical_tables(cpu_T: IntArray, milli_T: IntArray, count_T: IntArray, weight_T: FloatArray, access_TM: BoolArray,
-                   devices: int) -> Typical:
+def typical_tables(
+    cpu_T: IntArray, milli_T: IntArray, count_T: IntArray, weight_T: FloatArray, access_TM: BoolArray, devices: int
+) -> Typical:
     """Builds the tables of `quick_amount` for nodes of at most `devices` devices."""
     cpu_levels_C = np.unique(cpu_T)
     single = (count_T == 1) & (milli_T > 0)
@@ -146,8 +147,9 @@ def amounts(
 
 
 @kernel
-def amount(typical: Typical, model: int, cpu: int, left_ND: IntArray, n: int, count: int, devices: int,
-           milli: int) -> float:
+def amount(
+    typical: Typical, model: int, cpu: int, left_ND: IntArray, n: int, count: int, devices: int, milli: int
+) -> float:
     """F by the published order of additions: every category but the satisfied one."""
     q1, q2, _, q4, xl, xr, no = amounts(typical, model, cpu, left_ND, n, count, devices, milli)
     return q1 + q2 + q4 + xl + xr + no

@@ -91,8 +91,9 @@ def permutation(source: GoSource, values: IntArray) -> None:
 
 
 @kernel
-def draw_until(source: GoSource, gpu_milli_P: IntArray, total_P: IntArray, total: int, target: float,
-               drawn: IntArray) -> int:
+def draw_until(
+    source: GoSource, gpu_milli_P: IntArray, total_P: IntArray, total: int, target: float, drawn: IntArray
+) -> int:
     """Tuning up: indices of pods to add until the next one's milli (of one device) would pass the target.
 
     Returns how many were drawn; -1 when `drawn` is too short.

@@ -53,8 +53,9 @@ NEAR_STEP = 1e-7  # far above the rounding difference of the two ways to F (belo
 
 
 @inlined
-def score_node(rule: int, typical: Typical, pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int,
-               left_ND: IntArray) -> float:
+def score_node(
+    rule: int, typical: Typical, pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int, left_ND: IntArray
+) -> float:
     """Score of a node on which the pod fits; higher is better."""
     if rule == FGD:
         return fgd_score(typical, pod_PF, p, node_NF, n, left_ND)

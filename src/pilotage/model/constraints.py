@@ -74,7 +74,10 @@ class Constraints:
         hard = (taint for taint in taints if taint.effect != "PreferNoSchedule")
         if not all(any(toleration.tolerates(taint) for toleration in self.tolerations) for taint in hard):
             return False
-        return not self.terms or any(all(r.matches(labels) for r in term) for term in self.terms)
+        if not self.terms:
+            return True
+        fields = {**labels, "metadata.name": name}  # matchFields knows this one field
+        return any(all(requirement.matches(fields) for requirement in term) for term in self.terms)
 
 
 ANYWHERE = Constraints()

@@ -23,6 +23,7 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
+
 @dataclass(frozen=True, slots=True)
 class PodShape:
     """Everything about a pod that a placement decision may depend on; equal shapes are interchangeable."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 import numpy as np
 
+from pilotage.kernels.choosing import Rules
 from pilotage.kernels.features import FEATURES_VERSION, NODE_FEATURES, POD_FEATURES
 from pilotage.model.errors import PolicyError, UnknownNameError
 from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape, Workload
@@ -109,12 +110,17 @@ class Policy(Protocol):
         ...
 
 
-@runtime_checkable
 class CompiledPolicy(Policy, Protocol):
     """Optional ability: runs inside the compiled episode."""
 
     @property
-    def rules(self) -> object: ...  # kernels.choosing.Rules
+    def rules(self) -> Rules | None: ...  # None: this one (a sum with a part in plain Python) cannot
+
+
+def compiled_rules(policy: Policy) -> Rules | None:
+    """The policy as kernels understand it, None for a policy in plain Python."""
+    rules: Rules | None = getattr(policy, "rules", None)
+    return rules
 
 
 def device_rule_of(policy: Policy) -> DeviceRule:

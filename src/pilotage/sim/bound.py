@@ -59,7 +59,7 @@ def packing_bound(workload: Workload, devices: int, forced_load: float) -> Packi
     """
     milli = _most_allocated(_demand(workload, arrived_within(workload, devices, forced_load)), devices)
     percent = None if milli is None else round(100 * milli / (GPU_MILLI * devices), DIGITS)
-    return PackingBound(forced_load_percent=100 * forced_load, bound_percent=percent)
+    return PackingBound(forced_load_percent=round(100 * forced_load, DIGITS), bound_percent=percent)
 
 
 def arrived_within(workload: Workload, devices: int, load: float) -> BoolArray:
@@ -160,7 +160,7 @@ def _most_allocated(demand: _Demand, devices: int) -> float | None:
         A_eq=packed,
         b_eq=np.zeros(S),
         bounds=np.column_stack([low, high]),
-        method="highs",
+        method="highs-ipm",
     )
     if answer.status == 2:
         return None

@@ -12,15 +12,16 @@ import numpy as np
 
 from pilotage.kernels.choosing import empty_cache
 from pilotage.kernels.devices import DEVICE_RULES
-from pilotage.kernels.episode import Tape, empty_tape, run_episode
-from pilotage.kernels.events import Scene, Series, Timeline, fresh_progress
+from pilotage.kernels.episode import empty_tape, run_episode
+from pilotage.kernels.events import SEQUENCE, Scene, Series, Timeline, fresh_progress
 from pilotage.kernels.meters import METERS, empty_meters, measure_all
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.errors import InputError
-from pilotage.model.workload import FloatArray, IntArray, Workload
-from pilotage.policies.api import CompiledPolicy, Policy, WorkloadMix, device_rule_of
+from pilotage.model.workload import IntArray, Workload
+from pilotage.policies.api import Policy, WorkloadMix, compiled_rules, device_rule_of
 from pilotage.policies.encode import encode_nodes, encode_shapes
 from pilotage.policies.mix import typical_pods
+from pilotage.sim.interpreted import Interpreter
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class RunSettings:
     samples: int = 0  # points of the time series over the window
     node_events: tuple[NodeEvent, ...] = field(default=())
     tape: bool = True  # figures after each decision; only without retries
+    reasons: bool = False  # why pods were not placed; costs a look at every node per such pod
 
 
 class Run:
@@ -69,15 +71,17 @@ class Run:
         self.mix = mix or WorkloadMix.of(workload, self.state.models, devices)
         self.policy = policy.prepare(self.mix)
         self.device_rule = DEVICE_RULES.index(device_rule_of(policy))
-        self.tape = empty_tape(len(workload) if settings.tape and not settings.retry else 0)
+        decisions = len(workload) if settings.tape and not settings.retry else 0
+        self.tape = empty_tape(decisions, len(workload) if settings.reasons else 0)
+        self.rules = compiled_rules(self.policy)
         self.scene = self._scene()
+        self.interpreter = Interpreter(self.scene, workload, self.policy, settings.seed)
 
     def _scene(self) -> Scene:
         state, settings, workload = self.state, self.settings, self.workload
         N, S = len(state.nodes), len(workload.shapes)
         meters = empty_meters(N, typical_pods(self.mix))
         measure_all(state.arrays, meters)
-        rules = self.policy.rules if isinstance(self.policy, CompiledPolicy) else None
         events = sorted(settings.node_events, key=lambda event: event.time)
         for event in events:
             if event.node not in state.index:
@@ -90,7 +94,7 @@ class Run:
             cluster=state.arrays,
             shapes=encode_shapes(state, workload.shapes),
             node_NF=encode_nodes(state, np.arange(N)),
-            cache=empty_cache(N, S, rules),
+            cache=empty_cache(N, S, self.rules),
             meters=meters,
             timeline=Timeline(
                 shape_P=workload.shape_P,
@@ -113,4 +117,13 @@ class Run:
         )
 
     def advance(self, stop_at: int = -1) -> int:
-        return run_episode(self.scene, self.policy.rules, self.device_rule, self.settings.seed, self.tape, stop_at)
+        """Carries the run on to its end (-1), or to the first decision about pod `stop_at`, which is left open."""
+        if self.rules is None:
+            return self.interpreter.advance(self.tape, stop_at)
+        seed = self.settings.seed
+        return int(run_episode(self.scene, self.rules, self.device_rule, seed, self.tape, stop_at))
+
+    @property
+    def decisions(self) -> int:
+        """Decisions so far; a pod that is tried again counts again."""
+        return int(self.scene.progress.counter_X[SEQUENCE])

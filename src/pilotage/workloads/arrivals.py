@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -80,3 +80,29 @@ def _tune(
         source.word_607[:], source.position_2[:] = words, position
         room *= 2
     raise InputError(f"tuning to this load needs more than {MAX_PODS} pods", field="load")
+
+
+def poisson_arrival(
+    workload: Workload, nodes: tuple[Node, ...], load: float, seed: int, arrivals: int | None = None
+) -> Workload:
+    """Pods drawn from the trace with replacement, arriving as a Poisson process that offers `load`.
+
+    The load is offered GPU time over GPU capacity (CPU time where no pod asks for GPU).
+    """
+    if not np.isfinite(load) or load <= 0:
+        raise InputError(f"load {load}", field="load", expected="a positive number")
+    if not np.isfinite(workload.duration_P).all():
+        raise InputError("some pods never depart, so no steady load can be offered", expected="pods with durations")
+    amount_P, capacity = workload.gpu_milli_P.astype(np.float64), 1000.0 * sum(node.gpu_count for node in nodes)
+    if not amount_P.any() or not capacity:
+        amount_P = np.array([shape.cpu_milli for shape in workload.shapes], np.float64)[workload.shape_P]
+        capacity = float(sum(node.cpu_milli for node in nodes))
+    work = float((amount_P * workload.duration_P).mean())
+    if work <= 0:
+        raise InputError("the pods ask for nothing over time, so no load can be offered")
+    random = np.random.Generator(np.random.PCG64(seed))
+    count = arrivals or len(workload)
+    rows = random.integers(len(workload), size=count)
+    times = np.cumsum(random.exponential(work / (load * capacity), size=count))
+    drawn = workload.take(rows, [f"{workload.names[i]}-draw-{k}" for k, i in enumerate(rows)])
+    return replace(drawn, arrival_P=times, timed=True)

@@ -47,7 +47,9 @@ CODES: Final[dict[str, Code]] = {
         "Nothing if overload is meant; else fewer pods or more nodes.",
     ),
     "P0007": Code("warning", "A pod runs for no time.", "Check the times: it is placed and gone in the same moment."),
-    "P0008": Code("info", "Pods are not in order of arrival.", "Nothing; timed runs sort them, others do not."),
+    "P0008": Code(
+        "info", "Pods are not in order of arrival.", "Nothing; a timed run takes them by time, others in file order."
+    ),
     "P0009": Code(
         "error", "A gang is larger than the empty cluster can hold.", "Make the gang smaller or the cluster larger."
     ),
@@ -246,19 +248,20 @@ def _requests(trace: _Trace) -> Iterator[Finding]:
 
 
 def _demand(trace: _Trace) -> Iterator[Finding]:
-    for what, needs, offers in (
-        ("CPU", [s.cpu_milli for s in trace.shapes], [n.cpu_milli for n in trace.kinds]),
-        ("memory", [s.memory_bytes for s in trace.shapes], [n.memory_bytes for n in trace.kinds]),
-        ("GPU", [s.total_gpu_milli for s in trace.shapes], [n.gpu_count * GPU_MILLI for n in trace.kinds]),
-    ):
-        # Python numbers: bytes of a million pods may pass what an int64 holds.
-        wanted = sum(need * int(pods) for need, pods in zip(needs, trace.pods_S, strict=True))
-        offered = sum(offer * int(nodes) for offer, nodes in zip(offers, trace.nodes_D, strict=True))
+    pods = list(zip(trace.shapes, trace.pods_S.tolist(), strict=True))
+    for what, wanted, offered in _totals(pods, list(zip(trace.kinds, trace.nodes_D.tolist(), strict=True))):
         if offered:
             percent = 100 * wanted / offered
             yield _finding("P0005", what, f"all pods together ask for {percent:.1f} % of the nodes' capacity")
             if percent > 100 and not trace.workload.timed:
                 yield _finding("P0006", what, f"{percent:.1f} % of capacity and no pod ever leaves")
+
+
+def _totals(pods: Sequence[tuple[PodShape, int]], nodes: Sequence[tuple[Node, int]]) -> Iterator[tuple[str, int, int]]:
+    """What all pods ask for and all nodes have, in Python's numbers: many bytes pass what an int64 holds."""
+    yield "CPU", sum(s.cpu_milli * n for s, n in pods), sum(node.cpu_milli * n for node, n in nodes)
+    yield "memory", sum(s.memory_bytes * n for s, n in pods), sum(node.memory_bytes * n for node, n in nodes)
+    yield "GPU", sum(s.total_gpu_milli * n for s, n in pods), sum(node.gpu_count * GPU_MILLI * n for node, n in nodes)
 
 
 def _times(trace: _Trace) -> Iterator[Finding]:
@@ -285,18 +288,23 @@ def _gangs(trace: _Trace) -> Iterator[Finding]:
     order = member_rows[np.argsort(workload.gang_P[member_rows], kind="stable")]
     size_G = np.bincount(workload.gang_P[order], minlength=len(workload.gangs))
     slots: dict[int, int] = {}
+    capacity = list(zip(trace.kinds, trace.nodes_D.tolist(), strict=True))
     for gang, rows in zip(workload.gangs, np.split(order, np.cumsum(size_G)[:-1]), strict=True):
         where = f"gang {gang.name}"
         if len(rows) != gang.size:
             code = "P0010" if len(rows) < gang.size else "P0021"
             yield _finding(code, where, f"has {len(rows)} pods, its size is {gang.size}")
         numbers, counts = np.unique(workload.shape_P[rows[: gang.size]], return_counts=True)
-        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        members = [(workload.shapes[n], c) for n, c in zip(numbers.tolist(), counts.tolist(), strict=True)]
+        for number, (shape, count) in zip(numbers.tolist(), members, strict=True):
             if number not in slots:
-                slots[number] = _slots(trace, workload.shapes[number])
+                slots[number] = _slots(trace, shape)
             if 0 < slots[number] < count:  # none at all is P0001
-                what = f"needs {count} times {_request(workload.shapes[number])}"
-                yield _finding("P0009", where, f"{what}; the empty cluster has room for {slots[number]}")
+                room = f"the empty cluster has room for {slots[number]}"
+                yield _finding("P0009", where, f"needs {count} times {_request(shape)}; {room}")
+        for what, wanted, offered in _totals(members, capacity) if len(members) > 1 else ():
+            if wanted > offered:
+                yield _finding("P0009", where, f"needs {100 * wanted / max(offered, 1):.1f} % of the cluster's {what}")
 
 
 def _slots(trace: _Trace, shape: PodShape) -> int:

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.model.workload import GPU_MILLI, MIB, POD_KINDS, FloatArray, IntArray, PodShape, Workload
+from pilotage.workloads.openb import PODS_PER_NODE
 
 GIB: Final = 1024 * MIB
-PODS_PER_NODE: Final = 1001
 MAX_PODS: Final = 10**8
 MAX_NODES: Final = 10**6
 

@@ -1,7 +1,10 @@
-"""OpenB tables: node and pod lists as CSV (or as Parquet with the same columns), read strictly and written whole.
+"""OpenB tables: node and pod lists as CSV, read strictly and written whole.
 
 A file is checked once, here, so that nothing behind this door has to doubt a number. What a bad file gets is an
 `InputError` with its row (the header is row 1) and column; it never gets a half-read workload.
+
+A path that ends in .parquet is written as Parquet with the same columns, for analysis elsewhere. It is not read: the
+Parquet reader of polars can be made to end the process by a damaged file, and no input may do that.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from pilotage.model.cluster import Node
+from pilotage.model.cluster import MAX_DEVICES, Node
 from pilotage.model.constraints import ANYWHERE
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.model.workload import FOREVER, GPU_MILLI, MIB, FloatArray, Gang, IntArray, PodShape, Workload
@@ -27,7 +30,6 @@ MAX_FILE_BYTES = 1 << 30  # a larger file is a mistake or an attack; reading tak
 MAX_TEXT = 253  # the longest name Kubernetes allows
 MAX_CPU_MILLI = 10**9
 MAX_MEMORY_MIB = 1 << 40  # an exbibyte: in bytes it still fits an int64
-MAX_GPUS = 62  # device sets are bits of an int64 elsewhere
 MAX_PODS_PER_NODE = 10**6
 MAX_SECONDS = 4 * 10**9  # Unix seconds fit until 2096; anything larger is probably milliseconds
 PODS_PER_NODE = 1001  # what the published node lists allow; they have no column for it
@@ -60,7 +62,7 @@ NODE_COLUMNS = (
     Column("sn", "text"),
     Column("cpu_milli", "whole", high=MAX_CPU_MILLI),
     Column("memory_mib", "whole", high=MAX_MEMORY_MIB),
-    Column("gpu", "whole", high=MAX_GPUS),
+    Column("gpu", "whole", high=MAX_DEVICES),
     Column("model", "text", may_be_empty=True),
     Column("pods", "whole", high=MAX_PODS_PER_NODE, required=False),
 )
@@ -68,7 +70,7 @@ POD_COLUMNS = (
     Column("name", "text"),
     Column("cpu_milli", "whole", high=MAX_CPU_MILLI),
     Column("memory_mib", "whole", high=MAX_MEMORY_MIB),
-    Column("num_gpu", "whole", high=MAX_GPUS),
+    Column("num_gpu", "whole", high=MAX_DEVICES),
     Column("gpu_milli", "whole", high=GPU_MILLI),
     Column("gpu_spec", "text", required=False, may_be_empty=True),
     Column("qos", "text", required=False, may_be_empty=True),
@@ -135,15 +137,14 @@ def _distinct(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[IntArray, IntAr
 
 
 def _gangs(frame: pl.DataFrame) -> tuple[tuple[Gang, ...], IntArray]:
-    nothing: tuple[tuple[Gang, ...], IntArray] = ((), np.zeros(0, np.int64))
-    if "gang" not in frame.columns:
-        return nothing
+    if "gang" not in frame.columns or (frame["gang"] == "").all():
+        return (), np.zeros(0, np.int64)
     rows, group_P = _distinct(frame, ["gang"])
     names, sizes = frame["gang"][rows].to_list(), np.bincount(group_P)
     gangs = tuple(Gang(name, int(size)) for name, size in zip(names, sizes, strict=True) if name)
     named = np.array([bool(name) for name in names])
     number = np.where(named, np.cumsum(named) - 1, -1)
-    return (gangs, number[group_P]) if gangs else nothing
+    return gangs, number[group_P]
 
 
 def _times(frame: pl.DataFrame) -> tuple[FloatArray, FloatArray, bool]:
@@ -253,18 +254,12 @@ def _load(path: Path, columns: Sequence[Column]) -> pl.DataFrame:
     import polars as pl
 
     path = Path(path)
-    data = _bounded_bytes(path)
+    data = _one_row_per_line(_bounded_bytes(path), path)
+    header = data.partition(b"\n")[0].decode().split(",")
+    _check_header(header, columns, path)
+    _check_widths(data, len(header), path)
     try:
-        if path.suffix == ".parquet":
-            table = pl.read_parquet(io.BytesIO(data))
-            _check_header(table.columns, columns, path)
-        else:
-            data = _one_row_per_line(data, path)
-            header = data.partition(b"\n")[0].decode().split(",")
-            _check_header(header, columns, path)
-            _check_widths(data, len(header), path)
-            table = pl.read_csv(data, infer_schema=False, quote_char=None)
-        return table.select(pl.all().cast(pl.String).fill_null(""))
+        return pl.read_csv(data, infer_schema=False, quote_char=None).select(pl.all().fill_null(""))
     except pl.exceptions.PolarsError as error:
         raise InputError(f"cannot be read as a table: {error}", file=path) from error
 
@@ -330,17 +325,11 @@ def write_nodes(path: Path, nodes: Sequence[Node], *, lossy: bool = False) -> No
     for row, node in enumerate(nodes, start=2):
         if not lossy and (node.extended or node.labels or node.taints or node.memory_bytes % MIB):
             problem = f"node {node.name!r} has other resources, labels, taints or a memory that is not whole MiB"
-            raise InputError(problem, file=path, row=row, expected="a node of cpu, MiB of memory and GPUs")
-    columns = {
-        "sn": [node.name for node in nodes],
-        "cpu_milli": [node.cpu_milli for node in nodes],
-        "memory_mib": [node.memory_bytes // MIB for node in nodes],
-        "gpu": [node.gpu_count for node in nodes],
-        "model": [node.gpu_model for node in nodes],
-    }
-    if any(node.pods != PODS_PER_NODE for node in nodes):
-        columns["pods"] = [node.pods for node in nodes]
-    text = pl.DataFrame(columns).cast(pl.String)
+            raise InputError(problem, file=path, row=row, expected="a node of cpu, MiB and GPUs, or --lossy")
+    shown = NODE_COLUMNS if any(node.pods != PODS_PER_NODE for node in nodes) else NODE_COLUMNS[:-1]
+    rows = [(n.name, n.cpu_milli, n.memory_bytes // MIB, n.gpu_count, n.gpu_model, n.pods) for n in nodes]
+    names = [column.name for column in NODE_COLUMNS]
+    text = pl.DataFrame(rows, schema=names, orient="row").select(pl.col([c.name for c in shown]).cast(pl.String))
     _write(path, text, _checked(text, NODE_COLUMNS, path, unique="sn"))
 
 
@@ -389,7 +378,7 @@ def _refuse_loss(workload: Workload, path: Path) -> None:
         if shape.extended or shape.constraints != ANYWHERE or shape.memory_bytes % MIB:
             row = int((workload.shape_P == number).argmax())
             problem = f"pod {workload.names[row]!r} has other resources, constraints or a memory that is not whole MiB"
-            raise InputError(problem, file=path, row=row + 2, expected="a pod of cpu, MiB of memory and GPUs")
+            raise InputError(problem, file=path, row=row + 2, expected="a pod of cpu, MiB and GPUs, or --lossy")
 
 
 def _write(path: Path, text: pl.DataFrame, typed: pl.DataFrame) -> None:

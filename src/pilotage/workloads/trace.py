@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError, UnknownNameError
-from pilotage.model.workload import Workload
+from pilotage.model.workload import FOREVER, Workload
 from pilotage.workloads import openb
 from pilotage.workloads.generate import shipped
 
-TABLE_SUFFIXES: Final = (".csv", ".parquet")
+TABLE_SUFFIX: Final = ".csv"
 MANIFEST_SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
@@ -46,7 +46,8 @@ def digest(nodes: Sequence[Node], workload: Workload) -> str:
         content.update(_canonical_bytes(node) + b"\n")
     content.update(json.dumps(list(workload.names)).encode())
     content.update(_by_content(workload.shapes, workload.shape_P))
-    for times_P in (workload.arrival_P, workload.duration_P):
+    # Times that do not come from the source are a convention of its reader, not content.
+    for times_P in (workload.arrival_P, workload.duration_P) if workload.timed else ():
         content.update(np.ascontiguousarray(times_P, "<f8").tobytes())
     content.update(_by_content(workload.gangs, workload.gang_P))
     content.update(b"timed" if workload.timed else b"untimed")
@@ -81,6 +82,8 @@ def _canonical(item: object) -> object:
 
 def load_trace(nodes: Path | None = None, pods: Path | None = None, name: str | None = None, seed: int = 0) -> Trace:
     """A trace from files (tables or manifests), a shipped one by name, or one with a part replaced by a file."""
+    if name is not None and nodes is not None and pods is not None:
+        raise InputError(f"nothing of the trace {name!r} is used beside both files", expected="only one of them")
     cluster, workload = shipped(name, seed) if name is not None else ((), None)
     if nodes is not None:
         cluster, workload = _read_nodes(nodes, workload, alone=pods is None and name is None)
@@ -110,8 +113,8 @@ def _read_pods(path: Path) -> tuple[tuple[Node, ...], Workload]:
 def _is_table(path: Path) -> bool:
     if path.is_dir() or path.suffix in MANIFEST_SUFFIXES:
         return False
-    if path.suffix not in TABLE_SUFFIXES and path.exists():
-        known = (*TABLE_SUFFIXES, *MANIFEST_SUFFIXES)
+    if path.suffix != TABLE_SUFFIX and path.exists():
+        known = (TABLE_SUFFIX, *MANIFEST_SUFFIXES)
         raise UnknownNameError("kind of file", path.suffix, known, file=path)
     return True
 
@@ -127,7 +130,7 @@ def _read_manifests(path: Path) -> tuple[tuple[Node, ...], Workload]:
 
 
 def write_trace(trace: Trace, directory: Path, to: str, *, lossy: bool = False) -> list[Path]:
-    """Write nodes and pods into a directory as `openb` (CSV), `parquet` or `kubernetes` (YAML)."""
+    """Write nodes and pods as `openb` (CSV), `kubernetes` (YAML) or `parquet` (for analysis, not read back)."""
     if to not in WRITERS:
         raise UnknownNameError("format", to, WRITERS)
     return WRITERS[to](trace, directory, lossy)
@@ -147,8 +150,11 @@ def _write_tables(suffix: str) -> Callable[[Trace, Path, bool], list[Path]]:
 def _write_manifests(trace: Trace, directory: Path, lossy: bool) -> list[Path]:
     from pilotage.workloads.manifest_writing import write_manifests
 
-    path = directory / f"{trace.name}.yaml"
-    write_manifests(path, trace.nodes, trace.workload)
+    path, workload = directory / f"{trace.name}.yaml", trace.workload
+    if not workload.timed:  # a written arrival would be taken for one of the source
+        never = np.full(len(workload), FOREVER)
+        workload = replace(workload, arrival_P=np.zeros(len(workload)), duration_P=never)
+    write_manifests(path, trace.nodes, workload)
     return [path]
 
 

@@ -1,0 +1,94 @@
+"""The two kinds of run: the OpenB protocol, and runs over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pilotage.model.errors import InputError
+from pilotage.policies.api import Policy, WorkloadMix
+from pilotage.sim.engine import NodeEvent, Run, RunSettings
+from pilotage.sim.results import RunResult, openb_result, timed_result
+from pilotage.workloads.arrivals import openb_arrival, poisson_arrival
+from pilotage.workloads.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Settings of timed runs."""
+
+    load: float | None = None  # offered GPU time / capacity, by resampled Poisson arrivals; None = the trace's own times
+    arrivals: int | None = None  # pods to resample; None = as many as the trace has
+    warm_up: float = 0.2  # share of the arrival window that is not measured
+    mtbf_hours: float | None = None  # mean time between failures of a node; None = nodes never fail
+    mttr_hours: float = 1.0  # mean time to repair
+    samples: int = 200  # points of the time series
+
+
+def mix_of(trace: Trace) -> WorkloadMix:
+    """The mix policies are prepared with: of the trace itself, before shuffling, tuning or resampling."""
+    models = tuple(sorted({node.gpu_model for node in trace.nodes if node.gpu_count and node.gpu_model}))
+    devices = max((node.gpu_count for node in trace.nodes), default=0)
+    return WorkloadMix.of(trace.workload, models, max(devices, 1))
+
+
+def openb_run(trace: Trace, policy: Policy, seed: int, load: float, *, reasons: bool = False) -> Run:
+    """Arrivals only: shuffled and tuned to `load` x GPU capacity; what does not fit is refused."""
+    arrival = openb_arrival(trace.workload, trace.nodes, load, seed)
+    settings = RunSettings(retry=False, seed=seed, reasons=reasons)
+    return Run(trace.nodes, arrival.workload, policy, settings, rank_N=arrival.rank_N, mix=mix_of(trace))
+
+
+def timed_run(trace: Trace, policy: Policy, seed: int, timing: Timing, *, reasons: bool = False) -> Run:
+    """Arrivals, departures, retries, node failures."""
+    if timing.load is None and not trace.workload.timed:
+        raise InputError(f"trace {trace.name!r} has no times", field="load", expected="--load, to resample arrivals")
+    if timing.load is None:
+        workload = trace.workload.take(np.argsort(trace.workload.arrival_P, kind="stable"))
+    else:
+        workload = poisson_arrival(trace.workload, trace.nodes, timing.load, seed, timing.arrivals)
+    first, last = float(workload.arrival_P[0]), float(workload.arrival_P[-1])
+    window = (first + timing.warm_up * (last - first), last)
+    if window[1] <= window[0]:
+        raise InputError(f"all pods of trace {trace.name!r} arrive at once: nothing to measure over time")
+    settings = RunSettings(
+        retry=True,
+        seed=seed,
+        measure=window,
+        samples=timing.samples,
+        node_events=failures(trace, timing, seed, last),
+        reasons=reasons,
+    )
+    ranks = np.argsort(np.argsort([node.name for node in trace.nodes], kind="stable"), kind="stable")
+    return Run(trace.nodes, workload, policy, settings, rank_N=ranks, mix=mix_of(trace))
+
+
+def failures(trace: Trace, timing: Timing, seed: int, end: float) -> tuple[NodeEvent, ...]:
+    """Each node fails and recovers by itself, after exponential times."""
+    if timing.mtbf_hours is None:
+        return ()
+    events = []
+    for n, node in enumerate(trace.nodes):
+        random = np.random.Generator(np.random.PCG64([seed, n]))
+        clock = 0.0
+        while True:
+            clock += float(random.exponential(timing.mtbf_hours * 3600))
+            if clock > end:
+                break
+            events.append(NodeEvent(clock, node.name, up=False))
+            clock += float(random.exponential(timing.mttr_hours * 3600))
+            events.append(NodeEvent(clock, node.name, up=True))
+    return tuple(events)
+
+
+def run_openb(trace: Trace, policy: Policy, seed: int, load: float) -> RunResult:
+    run = openb_run(trace, policy, seed, load)
+    run.advance()
+    return openb_result(run, trace.name, policy.name, seed, load)
+
+
+def run_timed(trace: Trace, policy: Policy, seed: int, timing: Timing) -> RunResult:
+    run = timed_run(trace, policy, seed, timing)
+    run.advance()
+    return timed_result(run, trace.name, policy.name, seed, timing.load or 0.0)

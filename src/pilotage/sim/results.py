@@ -1,0 +1,174 @@
+"""What a run is judged by, as plain numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from pilotage.kernels.events import FINISHED, RUNS, WAITS
+from pilotage.kernels.meters import (
+    AMOUNTS,
+    CPU_SHARE_SQUARES,
+    CPU_SHARE_SUM,
+    CPU_USED,
+    GPU_SHARE_SQUARES,
+    GPU_SHARE_SUM,
+    GPU_USED,
+    MEMORY_USED,
+    NODES_USED,
+    WAITING,
+)
+from pilotage.model.workload import POD_KINDS, BoolArray, FloatArray, IntArray
+from pilotage.sim.engine import Run
+from pilotage.sim.openb_tables import OpenbTables, openb_tables
+
+DIGITS = 6  # of a stored figure, so that it is the same text everywhere
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run. Percentages are of the cluster's capacity; times are seconds.
+
+    `gpu_allocation_percent` and `fragmentation_percent` are the last load column of the published tables (OpenB
+    protocol) or time-weighted means after the warm-up (timed).
+    """
+
+    trace: str
+    policy: str
+    seed: int
+    load: float
+    protocol: str
+    gpu_allocation_percent: float
+    fragmentation_percent: float
+    fragmentation_idle_percent: float
+    cpu_allocation_percent: float
+    memory_allocation_percent: float
+    nodes_used: float
+    cpu_variance: float  # of used / capacity over nodes: how uneven the load is
+    gpu_variance: float
+    failed_pods: int
+    failed_cpu_pods: int
+    failed_share_pods: int
+    failed_whole_gpu_pods: int
+    failed_multi_gpu_pods: int
+    decisions: int
+    lost_before_l0_percent: float | None = None
+    mean_wait: float | None = None  # timed runs only, over placed pods
+    p95_wait: float | None = None
+    gpu_weighted_wait: float | None = None  # waiting so far counts for pods that still wait
+    mean_waiting_pods: float | None = None
+    restarts: int = 0
+    tables: OpenbTables | None = field(default=None, repr=False)
+    lost_at: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False, compare=False)
+    """GPU pods that were refused: arrived load (fraction) when they came, and their share of the capacity."""
+
+    def figures(self) -> dict[str, object]:
+        """The plain fields, rounded, in order."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("tables", "lost_at")}
+        return {name: round(v, DIGITS) if isinstance(v, float) else v for name, v in values.items()}
+
+
+def openb_result(run: Run, trace: str, policy: str, seed: int, load: float) -> RunResult:
+    """Figures of a run of the OpenB protocol."""
+    devices = int(run.state.arrays.device_count_N.sum())
+    tables = openb_tables(run.tape, devices, load)
+    refused_P = run.scene.progress.node_P < 0
+    capacity = max(1000.0 * devices, 1.0)
+    gpu_P = run.workload.gpu_milli_P
+    lost = refused_P & (gpu_P > 0)
+    return _result(
+        run,
+        refused_P,
+        run.scene.meters.total_M,
+        {
+            "trace": trace,
+            "policy": policy,
+            "seed": seed,
+            "load": load,
+            "protocol": "openb",
+            "gpu_allocation_percent": tables.last(tables.allocation_L),
+            "fragmentation_percent": tables.last(tables.fragmentation_L),
+            "fragmentation_idle_percent": tables.last(tables.fragmentation_ratio_L),
+            "tables": tables,
+            "lost_at": (run.tape.arrived_P[lost] / capacity, gpu_P[lost] / capacity),
+        },
+    )
+
+
+def timed_result(run: Run, trace: str, policy: str, seed: int, load: float) -> RunResult:
+    """Figures of a run over time."""
+    progress, window = run.scene.progress, run.settings.measure
+    mean_M = run.scene.series.integral_M / (window[1] - window[0])
+    placed_P = (progress.state_P == RUNS) | (progress.state_P == FINISHED)
+    never_P = progress.state_P == WAITS
+    ended = max(float(progress.now_1[0]), window[1])
+    until_P = np.where(placed_P, progress.placed_at_P, ended)
+    wait_P = np.maximum(until_P - run.workload.arrival_P, 0.0)
+    gpu_P = run.workload.gpu_milli_P.astype(np.float64)
+    capacity = float(run.state.gpu_capacity_milli)
+    frag, idle = _fragmentation(mean_M)
+    return _result(
+        run,
+        never_P,
+        mean_M,
+        {
+            "trace": trace,
+            "policy": policy,
+            "seed": seed,
+            "load": load,
+            "protocol": "timed",
+            "gpu_allocation_percent": _percent(mean_M[GPU_USED], capacity),
+            "fragmentation_percent": _percent(frag, capacity),
+            "fragmentation_idle_percent": _percent(frag, idle),
+            "mean_wait": float(wait_P[placed_P].mean()) if placed_P.any() else 0.0,
+            "p95_wait": float(np.quantile(wait_P[placed_P], 0.95)) if placed_P.any() else 0.0,
+            "gpu_weighted_wait": float((wait_P * gpu_P).sum() / gpu_P.sum()) if gpu_P.any() else 0.0,
+            "mean_waiting_pods": float(mean_M[WAITING]),
+            "restarts": int(progress.restarts_P.sum()),
+        },
+    )
+
+
+def _result(run: Run, failed_P: BoolArray, meter_M: FloatArray, given: dict[str, object]) -> RunResult:
+    capacity_R = run.state.arrays.capacity_NR.sum(axis=0)
+    N = len(run.state.nodes)
+    kinds = _failed_by_kind(run, failed_P)
+    return RunResult(
+        cpu_allocation_percent=_percent(meter_M[CPU_USED], capacity_R[0]),
+        memory_allocation_percent=_percent(meter_M[MEMORY_USED], capacity_R[1]),
+        nodes_used=float(meter_M[NODES_USED]),
+        cpu_variance=_variance(meter_M[CPU_SHARE_SUM], meter_M[CPU_SHARE_SQUARES], N),
+        gpu_variance=_variance(
+            meter_M[GPU_SHARE_SUM], meter_M[GPU_SHARE_SQUARES], int((run.state.arrays.device_count_N > 0).sum())
+        ),
+        failed_pods=int(failed_P.sum()),
+        failed_cpu_pods=int(kinds[0]),
+        failed_share_pods=int(kinds[1]),
+        failed_whole_gpu_pods=int(kinds[2]),
+        failed_multi_gpu_pods=int(kinds[3]),
+        decisions=run.decisions,
+        **given,  # type: ignore[arg-type]
+    )
+
+
+def _failed_by_kind(run: Run, failed_P: BoolArray) -> IntArray:
+    kind_S = np.array([POD_KINDS.index(shape.kind) for shape in run.workload.shapes], np.int64)
+    return np.bincount(kind_S[run.workload.shape_P[failed_P]], minlength=len(POD_KINDS)).astype(np.int64)
+
+
+def _fragmentation(meter_M: FloatArray) -> tuple[float, float]:
+    """Fragmented and idle GPU milli."""
+    amounts = meter_M[AMOUNTS : AMOUNTS + 7]
+    return float(amounts.sum() - amounts[2]), float(amounts.sum())
+
+
+def _percent(part: float, whole: float) -> float:
+    return 100.0 * float(part) / float(whole) if whole else 0.0
+
+
+def _variance(total: float, squares: float, count: int) -> float:
+    if count == 0:
+        return 0.0
+    mean = total / count
+    return max(float(squares / count - mean * mean), 0.0)

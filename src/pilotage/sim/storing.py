@@ -1,0 +1,131 @@
+"""Results as files: the same bytes for the same comparison, whatever the machine. Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from pilotage import __version__
+from pilotage.model.workload import FloatArray
+from pilotage.policies.registry import find_policy
+from pilotage.sim.compare import Outcome
+from pilotage.sim.results import RunResult
+from pilotage.workloads.openb import replace_file
+
+RUN_KEYS = (
+    "trace",
+    "policy",
+    "seed",
+    "load",
+    "gpu_allocation_percent",
+    "fragmentation_percent",
+    "failed_pods",
+    "failed_cpu_pods",
+    "failed_multi_gpu_pods",
+    "lost_before_l0_percent",
+    "decisions",
+)
+_TABLES = {
+    "openb_allocation.csv": "allocation_L",
+    "openb_fragmentation.csv": "fragmentation_L",
+    "openb_fragmentation_ratio.csv": "fragmentation_ratio_L",
+}
+
+
+def as_json(outcome: Outcome, *, seconds: bool) -> dict[str, object]:
+    """What `compare --json` prints (with seconds) and `results.json` holds (without)."""
+    runs = []
+    for run, spent in zip(outcome.runs, outcome.seconds, strict=True):
+        figures = run.figures()
+        ordered = {key: figures[key] for key in RUN_KEYS}
+        ordered |= {"seconds": round(spent, 6)} if seconds else {}
+        runs.append(ordered | {key: value for key, value in figures.items() if key not in ordered})
+    return {"runs": runs, "summary": [asdict(row) for row in outcome.summary]}
+
+
+def write_results(outcome: Outcome, directory: Path, command: str) -> list[Path]:
+    directory.mkdir(parents=True, exist_ok=True)
+    files = {
+        "results.json": _dump(as_json(outcome, seconds=False) | {"made_by": _provenance(outcome, command)}),
+        "results.csv": _table([run.figures() for run in outcome.runs]),
+        "summary.csv": _table([asdict(row) for row in outcome.summary]),
+        "timings.json": _dump(
+            [
+                {"trace": r.trace, "policy": r.policy, "seed": r.seed, "seconds": round(s, 6)}
+                for r, s in zip(outcome.runs, outcome.seconds, strict=True)
+            ]
+        ),
+    }
+    if outcome.comparison.protocol == "openb":
+        files |= {name: openb_table(outcome, column) for name, column in _TABLES.items()}
+    for name, content in files.items():
+        replace_file(directory / name, content.encode())
+    return [directory / name for name in files]
+
+
+def _provenance(outcome: Outcome, command: str) -> dict[str, object]:
+    return {
+        "command": command,
+        "pilotage": __version__,
+        "traces": {trace.name: trace.digest for trace in outcome.traces},
+    }
+
+
+def _dump(content: object) -> str:
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _table(rows: list[dict[str, object]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def openb_table(outcome: Outcome, column: str) -> str:
+    """One of the published tables: a row per run, a column per percent of arrived load."""
+    totals = {trace.name: sum(node.gpu_count for node in trace.nodes) for trace in outcome.traces}
+    with_total = column == "allocation_L"
+    rows, width = [], 0
+    for run in outcome.runs:
+        cells = [_cell(value) for value in _column(run, column)]
+        width = max(width, len(cells))
+        head = [run.trace, published_name(run.policy), f"{run.load:g}", str(run.seed)]
+        rows.append((head, [str(totals[run.trace])] if with_total else [], cells))
+    rows.sort(key=lambda row: (row[0][0], row[0][1], int(row[0][3])))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    extra = ["total_gpus"] if with_total else []
+    writer.writerow(["workload", "sc_policy", "tune", "seed", *extra, *range(width)])
+    for head, total, cells in rows:
+        writer.writerow([*head, *total, *cells])
+    return text.getvalue()
+
+
+def _column(run: RunResult, column: str) -> FloatArray:
+    if run.tables is None:
+        return np.zeros(0)
+    values: FloatArray = getattr(run.tables, column)
+    return values
+
+
+def _cell(value: float) -> str:
+    return "" if np.isnan(value) else repr(float(value))
+
+
+def published_name(policy: str) -> str:
+    """The id of the published tables where there is one."""
+    if "*" in policy:
+        return policy
+    try:
+        known = find_policy(policy)
+    except Exception:  # a user's own class: its name is all there is
+        return policy
+    published: str = getattr(known, "published_id", "")
+    return published or policy.rpartition("@")[0]

@@ -1,0 +1,124 @@
+"""A node as the twins see it: what is free is always added up anew from the pods that run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pilotage.model.cluster import Node
+from pilotage.model.workload import PodShape
+
+WHOLE = 1000
+MIB = 1024 * 1024
+NO_RESOURCES_CPU, NO_RESOURCES_MEMORY = 100, 200 * MIB  # kube-scheduler, for scores, when nothing is asked for
+
+
+def cpu_for_scores(shape: PodShape) -> int:
+    return shape.cpu_milli if shape.cpu_milli != 0 else NO_RESOURCES_CPU
+
+
+def memory_for_scores(shape: PodShape) -> int:
+    return shape.memory_bytes if shape.memory_bytes != 0 else NO_RESOURCES_MEMORY
+
+
+def tag(shape: PodShape) -> str | None:
+    """The kind of GPU request, as GpuClustering calls it."""
+    if shape.gpu_count == 0:
+        return None
+    if shape.gpu_count == 1 and shape.gpu_milli < WHOLE:
+        return "share-gpu"
+    return f"{shape.gpu_count}-gpu"
+
+
+def may_use_model(wanted: str, model: str) -> bool:
+    """`wanted` is "A|B" as written; nothing in it means any; a node without a model serves only those."""
+    entries = [entry for entry in wanted.split("|") if entry != ""]
+    return len(entries) == 0 or (model != "" and model in entries)
+
+
+@dataclass
+class View:
+    """What a score may look at."""
+
+    cpu_capacity: int
+    memory_capacity: int
+    cpu_free: int
+    memory_free: int
+    lefts: list[int]  # milli left, device by device
+    model: str
+    tags: set[str] = field(default_factory=set)
+    cpu_scored: int = 0
+    memory_scored: int = 0
+    last_placed: int = 0
+    rank: int = 0
+
+
+@dataclass
+class Machine:
+    node: Node
+    rank: int
+    running: dict[int, tuple[PodShape, tuple[int, ...]]] = field(default_factory=dict)  # by pod, with its devices
+    alive: bool = True
+    last_placed: int = 0
+
+    def lefts(self) -> list[int]:
+        left = [WHOLE] * self.node.gpu_count
+        for shape, devices in self.running.values():
+            for d in devices:
+                left[d] -= shape.gpu_milli
+        return left
+
+    def free(self, resource: str) -> int:
+        """Of "cpu", "memory", "pods" or an extended resource."""
+        shapes = [shape for shape, _ in self.running.values()]
+        if resource == "cpu":
+            return self.node.cpu_milli - sum(shape.cpu_milli for shape in shapes)
+        if resource == "memory":
+            return self.node.memory_bytes - sum(shape.memory_bytes for shape in shapes)
+        if resource == "pods":
+            return self.node.pods - len(shapes)
+        return dict(self.node.extended).get(resource, 0) - sum(dict(shape.extended).get(resource, 0) for shape in shapes)
+
+    def view(self) -> View:
+        shapes = [shape for shape, _ in self.running.values()]
+        return View(
+            cpu_capacity=self.node.cpu_milli,
+            memory_capacity=self.node.memory_bytes,
+            cpu_free=self.free("cpu"),
+            memory_free=self.free("memory"),
+            lefts=self.lefts(),
+            model=self.node.gpu_model,
+            tags={name for name in map(tag, shapes) if name is not None},
+            cpu_scored=sum(map(cpu_for_scores, shapes)),
+            memory_scored=sum(map(memory_for_scores, shapes)),
+            last_placed=self.last_placed,
+            rank=self.rank,
+        )
+
+    def fits(self, shape: PodShape) -> bool:
+        if not self.alive or not allowed(self.node, shape):
+            return False
+        if self.free("pods") < 1 or not enough(shape.cpu_milli, self.free("cpu")):
+            return False
+        if not enough(shape.memory_bytes, self.free("memory")):
+            return False
+        if not all(enough(amount, self.free(key)) for key, amount in shape.extended):
+            return False
+        return devices_fit(self.lefts(), shape.gpu_milli, shape.gpu_count)
+
+
+def enough(asked: int, free: int) -> bool:
+    """As kube-scheduler: what is not asked for cannot be lacking, even on an overcommitted node."""
+    return asked == 0 or asked <= free
+
+
+def devices_fit(lefts: Sequence[int], milli: int, count: int) -> bool:
+    """Distinct devices. (The published simulator would put two parts on one device; no published pod asks for that.)"""
+    return sum(1 for left in lefts if left >= milli) >= count
+
+
+def allowed(node: Node, shape: PodShape) -> bool:
+    """Constraints and GPU models, whatever is free."""
+    if shape.gpu_count > 0 and (node.gpu_count == 0 or not may_use_model(shape.gpu_models, node.gpu_model)):
+        return False
+    return shape.constraints.allows(node.name, dict(node.labels), node.taints)
