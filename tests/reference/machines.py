@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pilotage.model.cluster import Node
@@ -96,15 +96,17 @@ class Machine:
         )
 
     def fits(self, shape: PodShape) -> bool:
-        if not self.alive or not allowed(self.node, shape):
-            return False
-        if self.free("pods") < 1 or not enough(shape.cpu_milli, self.free("cpu")):
-            return False
-        if not enough(shape.memory_bytes, self.free("memory")):
-            return False
-        if not all(enough(amount, self.free(key)) for key, amount in shape.extended):
-            return False
-        return devices_fit(self.lefts(), shape.gpu_milli, shape.gpu_count)
+        free = {key: self.free(key) for key in ("cpu", "memory", "pods", *dict(self.node.extended))}
+        return fits(self.node, self.alive, free, self.lefts(), shape)
+
+
+def fits(node: Node, alive: bool, free: Mapping[str, int], lefts: Sequence[int], shape: PodShape) -> bool:
+    if not alive or not allowed(node, shape) or free["pods"] < 1:
+        return False
+    asked = {"cpu": shape.cpu_milli, "memory": shape.memory_bytes, **dict(shape.extended)}
+    if not all(enough(amount, free.get(key, 0)) for key, amount in asked.items()):
+        return False
+    return devices_fit(lefts, shape.gpu_milli, shape.gpu_count)
 
 
 def enough(asked: int, free: int) -> bool:

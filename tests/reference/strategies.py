@@ -151,6 +151,8 @@ def used_clusters(draw: st.DrawFn, most: int = 8) -> tuple[ClusterState, list[Vi
         view.memory_scored = draw(st.integers(0, 12)) * MEMORY + memory_for_scores(PodShape())
         arrays.free_NR[n, :2] = view.cpu_free, view.memory_free
         arrays.free_NR[n, 2] = draw(st.integers(0, node.pods))
+        for r in range(3, len(state.resources)):
+            arrays.free_NR[n, r] = draw(st.integers(0, int(arrays.capacity_NR[n, r])))
         arrays.device_left_ND[n, : node.gpu_count] = lefts
         for kind in kinds:
             arrays.kind_count_NT[n, kind] = draw(st.integers(1, 3))

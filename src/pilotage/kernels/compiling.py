@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -26,7 +26,7 @@ _OLD_CACHES_KEPT = 4
 
 def kernel_sources() -> list[Path]:
     """The files whose edit must lead to a new compilation."""
-    return sorted((_PACKAGE / "kernels").glob("*.py")) + [_PACKAGE / "model" / "cluster.py"]
+    return [*sorted((_PACKAGE / "kernels").glob("*.py")), _PACKAGE / "model" / "cluster.py"]
 
 
 def source_hash(sources: list[Path] | None = None) -> str:
@@ -58,12 +58,12 @@ def _remove_old_caches(base: Path) -> None:
 @contextmanager
 def _numba_cache_in(path: Path) -> Iterator[None]:
     """Only while our functions are declared: other packages in the process keep their own setting."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(path)
+    config: Any = numba.config
+    before, config.CACHE_DIR = config.CACHE_DIR, str(path)
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
 
 
 def kernel(function: Function) -> Function:
@@ -82,6 +82,7 @@ def inlined(function: Function) -> Function:
 
 def _compile(function: Function, forceinline: bool) -> Function:
     with _numba_cache_in(cache_directory()):
-        options = {"cache": True, "nogil": True, "error_model": "numpy", "forceinline": forceinline, "_nrt": False}
-        compiled: Function = numba.njit(**options)(function)
+        # No reference counting: kernels allocate nothing, and counting the arrays of a scene costs more than the work.
+        options: dict[str, Any] = {"forceinline": forceinline, "_nrt": False}
+        compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     return compiled

@@ -18,6 +18,8 @@ UIntArray = npt.NDArray[np.uint64]
 
 
 class GoSource(NamedTuple):
+    """State of the generator."""
+
     word_607: UIntArray
     position_2: IntArray  # tap, feed
 
@@ -47,7 +49,7 @@ def int63(source: GoSource) -> int:
     for k in range(2):
         position[k] = position[k] - 1 if position[k] > 0 else LENGTH - 1
     source.word_607[position[1]] += source.word_607[position[0]]
-    return np.int64(source.word_607[position[1]] & np.uint64(0x7FFFFFFFFFFFFFFF))
+    return np.int64(source.word_607[position[1]] & np.uint64(0x7FFFFFFFFFFFFFFF))  # type: ignore[return-value]
 
 
 @inlined

@@ -38,6 +38,8 @@ NODE_METERS = 16  # the first ones are sums over nodes
 
 
 class Meters(NamedTuple):
+    """Totals, and what each node adds to them."""
+
     typical: Typical
     total_M: FloatArray
     node_NM: FloatArray  # each node's part of the first NODE_METERS

@@ -67,7 +67,7 @@ def score_node(
         return gpu_packing_score(pod_PF, p, node_NF, n, left_ND)
     if rule == GPU_CLUSTERING:
         return gpu_clustering_score(pod_PF, p, node_NF, n)
-    if rule == LEAST_ALLOCATED or rule == MOST_ALLOCATED:
+    if rule in (LEAST_ALLOCATED, MOST_ALLOCATED):
         return allocated_score(rule == MOST_ALLOCATED, pod_PF, p, node_NF, n)
     if rule == BALANCED_ALLOCATION:
         return balanced_score(pod_PF, p, node_NF, n)

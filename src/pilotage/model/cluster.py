@@ -85,6 +85,8 @@ def shift(cluster: ClusterArrays, demand: Demand, node: int, devices: int, sign:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
+    """Where a pod is."""
+
     node: int
     devices: int  # bit mask, 0 for a pod without GPU
     shape: PodShape

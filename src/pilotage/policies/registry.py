@@ -32,7 +32,7 @@ def registered() -> dict[str, Policy]:
     """Every policy that can be named without a path, by full name."""
     known = {policy.name: policy for policy in HEURISTICS}
     for entry in entry_points(group=GROUP):
-        policy = _instance(entry.load(), f"entry point {entry.name}")
+        policy = checked_instance(entry.load(), f"entry point {entry.name}")
         known[policy.name] = policy
     return known
 
@@ -79,7 +79,7 @@ def _load(text: str) -> Policy:
     if not hasattr(module, class_name):
         classes = [name for name, value in vars(module).items() if isinstance(value, type)]
         raise UnknownNameError("class", class_name, classes, file=module_name)
-    return _instance(getattr(module, class_name), text)
+    return checked_instance(getattr(module, class_name), text)
 
 
 def _load_file(path: Path) -> object:
@@ -98,7 +98,7 @@ def _load_file(path: Path) -> object:
     return module
 
 
-def _instance(thing: object, source: str) -> Policy:
+def checked_instance(thing: object, source: str) -> Policy:
     """An instance whose declarations are right; how it scores is for check_policy to find out."""
     policy: Policy = thing() if isinstance(thing, type) else thing  # type: ignore[assignment]
     missing = [

@@ -144,9 +144,7 @@ def forced_load(reference_runs: Sequence[RunResult]) -> float:
     return FORCED_SHARE * float(np.mean([run.gpu_allocation_percent for run in reference_runs])) / 100
 
 
-def trace_bounds(
-    trace: Trace, seeds: Sequence[int], load: float, share: float
-) -> dict[tuple[str, int], PackingBound]:
+def trace_bounds(trace: Trace, seeds: Sequence[int], load: float, share: float) -> dict[tuple[str, int], PackingBound]:
     devices = sum(node.gpu_count for node in trace.nodes)
     return {
         (trace.name, seed): packing_bound(

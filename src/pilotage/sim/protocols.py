@@ -18,7 +18,9 @@ from pilotage.workloads.trace import Trace
 class Timing:
     """Settings of timed runs."""
 
-    load: float | None = None  # offered GPU time / capacity, by resampled Poisson arrivals; None = the trace's own times
+    load: float | None = (
+        None  # offered GPU time / capacity, by resampled Poisson arrivals; None = the trace's own times
+    )
     arrivals: int | None = None  # pods to resample; None = as many as the trace has
     warm_up: float = 0.2  # share of the arrival window that is not measured
     mtbf_hours: float | None = None  # mean time between failures of a node; None = nodes never fail

@@ -1,0 +1,91 @@
+"""`pilotage bench`: the project's own benchmarks, one JSON line each."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pilotage.cli.options import JsonOption, NodesOption, PodsOption, console, print_json
+
+if TYPE_CHECKING:
+    from pilotage.policies.api import Policy
+    from pilotage.workloads.trace import Trace
+
+app = typer.Typer(name="bench", help="The project's own benchmarks.", no_args_is_help=True)
+
+PODS = 10_866  # as many as the published default run has
+REPEATS = 5
+
+
+@app.callback()
+def _group() -> None:
+    """More benchmarks join this group; a callback keeps their names."""
+
+
+@app.command(epilog="Example: pilotage bench sim --json")
+def sim(
+    *,
+    nodes: NodesOption = None,
+    pods: PodsOption = None,
+    policies: Annotated[str, typer.Option("--policies", metavar="LIST", help="Names, or all.")] = "all",
+    scales: Annotated[
+        str, typer.Option("--scales", metavar="LIST", help="Sizes of the cluster; beyond 1 only FGD, 100 = far target.")
+    ] = "1,10",
+    as_json: JsonOption = False,
+) -> None:
+    """Time whole runs of the OpenB protocol, its three metrics included, kernels compiled. Best of five.
+
+    Without files: the shipped trace openb-like, 1,213 nodes and 10,866 pods at scale 1.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from pilotage.policies.registry import find_policy, registered
+    from pilotage.workloads.generate import openb_like_nodes, openb_like_pods
+    from pilotage.workloads.trace import Trace, load_trace
+
+    names = list(registered()) if policies == "all" else [name.strip() for name in policies.split(",")]
+    table = Table("policy", "nodes", "pods", "seconds", "decisions/s", "peak MB", title="pilotage bench sim")
+    for scale in [1.0] if pods else [float(part) for part in scales.split(",")]:
+        if pods is not None:
+            trace = load_trace(nodes=nodes, pods=pods)
+        else:
+            trace = Trace.of("openb-like", openb_like_nodes(scale), openb_like_pods(round(PODS * scale)))
+        for name in names if scale == 1 else ["fgd"]:
+            with console().status(f"{name} on {len(trace.nodes)} nodes"):
+                row = _measure(
+                    trace, find_policy(name), load=1.3 if pods else 0.0, repeats=REPEATS if scale < 50 else 1
+                )
+            if as_json:
+                print_json(row)
+            else:
+                table.add_row(*(f"{v:,.4g}" if isinstance(v, float) else str(v) for v in row.values()))
+    if not as_json:
+        Console().print(table)
+
+
+def _measure(trace: Trace, policy: Policy, load: float, repeats: int) -> dict[str, object]:
+    from pilotage.sim.protocols import openb_run
+    from pilotage.sim.results import openb_result
+
+    best, decisions = float("inf"), 0
+    for _ in range(repeats + 1):  # the first one compiles, and is measured only if it is the only one
+        gc.collect()
+        run = openb_run(trace, policy, 42, load)
+        started = time.perf_counter()
+        run.advance()
+        result = openb_result(run, trace.name, policy.name, 42, load)
+        best = min(best, time.perf_counter() - started)
+        decisions = result.decisions
+    return {
+        "policy": policy.name,
+        "nodes": len(trace.nodes),
+        "pods": decisions,
+        "seconds": round(best, 6),
+        "decisions_per_second": round(decisions / best, 1),
+        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }

@@ -1,0 +1,72 @@
+"""`pilotage bound`: what no policy can exceed."""
+
+from __future__ import annotations
+
+import os
+
+from pilotage.cli.options import (
+    JobsOption,
+    JsonOption,
+    LoadOption,
+    ManyPodsOption,
+    ManyTracesOption,
+    NodesOption,
+    SeedsOption,
+    checked_load,
+    console,
+    parse_seeds,
+    print_json,
+    trace_sources,
+)
+from pilotage.model.errors import InputError
+
+EXAMPLE = "Example: pilotage bound --trace openb-like --seeds 42-46"
+
+
+def bound(
+    *,
+    nodes: NodesOption = None,
+    pods: ManyPodsOption = None,
+    trace: ManyTracesOption = None,
+    seeds: SeedsOption = "42-46",
+    load: LoadOption = None,
+    jobs: JobsOption = os.cpu_count() or 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Packing bound of each trace and seed: the highest GPU allocation of any run that takes the early pods.
+
+    Early are the pods that arrive up to L0 = 0.96 x the allocation of FGD (mean of the seeds).
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from pilotage.sim.compare import Comparison, compare
+
+    comparison = Comparison(
+        sources=trace_sources(nodes, pods, trace),
+        policies=("fgd",),
+        seeds=parse_seeds(seeds),
+        load=checked_load(load, "openb") or 0.0,
+    )
+    with console().status("running FGD for L0"):
+        outcome = compare(comparison, jobs)
+    if not outcome.bounds:
+        raise InputError("the packing bound is about GPUs", expected="nodes with GPUs and pods that ask for them")
+    table = Table("trace", "seed", "forced load %", "bound %", "FGD %", title="Packing bound")
+    for run in outcome.runs:
+        found = outcome.bounds[run.trace, run.seed]
+        if as_json:
+            print_json(
+                {
+                    "trace": run.trace,
+                    "seed": run.seed,
+                    "forced_load_percent": found.forced_load_percent,
+                    "bound_percent": found.bound_percent,
+                }
+            )
+        else:
+            limit = "none" if found.bound_percent is None else f"{found.bound_percent:.2f}"
+            cells = (f"{found.forced_load_percent:.2f}", limit, f"{run.gpu_allocation_percent:.2f}")
+            table.add_row(run.trace, str(run.seed), *cells)
+    if not as_json:
+        Console().print(table)

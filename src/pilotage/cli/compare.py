@@ -1,0 +1,95 @@
+"""`pilotage compare`: policies x traces x seeds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pilotage.cli.options import (
+    JobsOption,
+    JsonOption,
+    LoadOption,
+    ManyPodsOption,
+    ManyTracesOption,
+    NodesOption,
+    ProtocolOption,
+    SeedsOption,
+    checked_load,
+    command_line,
+    console,
+    parse_policies,
+    parse_seeds,
+    print_json,
+    trace_sources,
+)
+
+EXAMPLE = "Example: pilotage compare --trace openb-like --policies fgd,best-fit,random --seeds 42-46 --out out"
+
+
+def compare(
+    *,
+    nodes: NodesOption = None,
+    pods: ManyPodsOption = None,
+    trace: ManyTracesOption = None,
+    policies: Annotated[
+        str,
+        typer.Option("--policies", metavar="LIST", help="Names, sums such as 2*fgd+best-fit, or file.py:Class."),
+    ] = "fgd,best-fit,gpu-packing,random",
+    seeds: SeedsOption = "42-46",
+    load: LoadOption = None,
+    protocol: ProtocolOption = "openb",
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="POLICY", help="Differences are to this one.  [default: fgd]")
+    ] = None,
+    arrivals: Annotated[
+        int | None, typer.Option("--arrivals", min=1, help="timed with --load: pods to resample.")
+    ] = None,
+    warm_up: Annotated[float, typer.Option("--warm-up", min=0, max=0.99, help="timed: share not measured.")] = 0.2,
+    mtbf: Annotated[
+        float | None, typer.Option("--mtbf", min=0.001, help="timed: mean hours between failures of a node.")
+    ] = None,
+    mttr: Annotated[float, typer.Option("--mttr", min=0.001, help="timed: mean hours to repair.")] = 1.0,
+    jobs: JobsOption = os.cpu_count() or 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write results and report.html there.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare policies on traces: a table with mean, 95 % interval, paired difference and room closed."""
+    from pilotage.report.tables import summary_table
+    from pilotage.sim.compare import Comparison
+    from pilotage.sim.compare import compare as run_comparison
+    from pilotage.sim.protocols import Timing
+    from pilotage.sim.storing import as_json as outcome_json
+    from pilotage.sim.storing import write_results
+
+    tuned = checked_load(load, protocol)
+    comparison = Comparison(
+        sources=trace_sources(nodes, pods, trace),
+        policies=parse_policies(policies),
+        seeds=parse_seeds(seeds),
+        protocol=protocol,
+        load=tuned or 0.0,
+        baseline=baseline,
+        timing=Timing(load=tuned, arrivals=arrivals, warm_up=warm_up, mtbf_hours=mtbf, mttr_hours=mttr),
+    )
+    screen = console()
+    with screen.status("comparing") as status:
+        outcome = run_comparison(
+            comparison, jobs, lambda done, total: status.update(f"comparing: {done} of {total} runs")
+        )
+    if out is not None:
+        from pilotage.report.html import write_report
+
+        write_results(outcome, out, command_line())
+        report = write_report(outcome, out / "report.html", command_line())
+        screen.print(f"report: {report}", soft_wrap=True, highlight=False)
+    if as_json:
+        print_json(outcome_json(outcome, seconds=True))
+    else:
+        from rich.console import Console
+
+        Console().print(summary_table(outcome))

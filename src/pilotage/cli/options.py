@@ -1,0 +1,131 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pilotage.model.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pilotage.sim.pool import TraceSource
+
+Protocol = Literal["openb", "timed"]
+
+MAX_SEEDS = 10_000
+MAX_LOAD = 100.0
+
+NodesOption = Annotated[
+    Path | None, typer.Option("--nodes", metavar="FILE", help="Nodes: OpenB CSV or Kubernetes manifests.")
+]
+PodsOption = Annotated[
+    Path | None, typer.Option("--pods", metavar="FILE", help="Pods: OpenB CSV or Kubernetes manifests.")
+]
+ManyPodsOption = Annotated[
+    list[Path] | None,
+    typer.Option("--pods", metavar="FILE", help="Pods; repeatable, each file is a trace named by its stem."),
+]
+TraceOption = Annotated[str | None, typer.Option("--trace", metavar="NAME", help="A shipped trace, e.g. openb-like.")]
+ManyTracesOption = Annotated[
+    list[str] | None, typer.Option("--trace", metavar="NAME", help="A shipped trace, e.g. openb-like; repeatable.")
+]
+SeedsOption = Annotated[str, typer.Option("--seeds", metavar="LIST", help="Seeds such as 42-46 or 1,5,9.")]
+JobsOption = Annotated[int, typer.Option("--jobs", min=1, max=1024, help="Processes.  [default: all cores]")]
+ProtocolOption = Annotated[
+    Protocol, typer.Option("--protocol", help="openb: arrivals only, as published. timed: arrivals and departures.")
+]
+LoadOption = Annotated[
+    float | None,
+    typer.Option(
+        "--load",
+        help="openb: arrived GPU / capacity (default 1.3; 0 = the trace as it is). timed: offered GPU time / capacity "
+        "by resampled arrivals (default: the trace's own times).",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output and nothing else there.")]
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Seeds such as "42-46", "1,5,9" or both; each at most once."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,18})(?:\s*-\s*(\d{1,18}))?\s*", part)
+        if match is None:
+            raise InputError(f"cannot read {part!r}", field="--seeds", expected="numbers such as 42-46 or 1,5,9")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise InputError(f"{part.strip()!r} runs backwards", field="--seeds", expected=f"{last}-{first}")
+        if last - first >= MAX_SEEDS:
+            raise InputError(f"{part.strip()!r} has too many seeds", field="--seeds", expected=f"at most {MAX_SEEDS}")
+        seeds.extend(range(first, last + 1))
+    if len(set(seeds)) < len(seeds):
+        raise InputError("a seed is given twice", field="--seeds")
+    return tuple(seeds)
+
+
+def parse_policies(text: str) -> tuple[str, ...]:
+    """Comma-separated policy texts, each one found and none twice."""
+    from pilotage.policies.registry import find_policy
+
+    texts = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not texts:
+        raise InputError("no policy given", field="--policies", expected="names such as fgd,best-fit")
+    names = [find_policy(part).name for part in texts]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{name!r} is given twice", field="--policies")
+    return texts
+
+
+def checked_load(load: float | None, protocol: str) -> float | None:
+    if load is None:
+        return 1.3 if protocol == "openb" else None
+    if not math.isfinite(load) or load < 0 or load > MAX_LOAD or (protocol == "timed" and load == 0):
+        raise InputError(f"{load}", field="--load", expected=f"a number up to {MAX_LOAD:g}, such as 1.3")
+    return load
+
+
+def trace_sources(
+    nodes: Path | None, pods: Sequence[Path] | None, names: Sequence[str] | None
+) -> tuple[TraceSource, ...]:
+    """The traces of a command, every one loaded once so that errors come before any work."""
+    from pilotage.sim.pool import TraceSource
+
+    sources = [TraceSource(nodes, path) for path in pods or ()]
+    sources += [TraceSource(nodes, name=name) for name in names or ()]
+    if not sources and nodes is not None:
+        sources = [TraceSource(nodes)]  # manifests may hold nodes and pods together
+    if not sources:
+        raise InputError("no trace given", expected="--nodes FILE --pods FILE, or --trace openb-like")
+    loaded = [source.load().name for source in sources]
+    for name in loaded:
+        if loaded.count(name) > 1:
+            raise InputError(f"two traces are named {name!r}", field="--pods", expected="files with different stems")
+    return tuple(sources)
+
+
+def command_line() -> str:
+    """The command as typed, for the record; program path left out."""
+    import shlex
+
+    return shlex.join(["pilotage", *sys.argv[1:]])
+
+
+def console() -> Console:
+    """For people: standard error, so that standard output holds results only."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def print_json(content: object) -> None:
+    sys.stdout.write(json.dumps(content) + "\n")

@@ -1,0 +1,139 @@
+"""`pilotage simulate`: one run in detail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pilotage.cli.options import (
+    JsonOption,
+    LoadOption,
+    NodesOption,
+    PodsOption,
+    ProtocolOption,
+    TraceOption,
+    checked_load,
+    console,
+    print_json,
+    trace_sources,
+)
+
+if TYPE_CHECKING:
+    from pilotage.sim.engine import Run
+    from pilotage.sim.results import RunResult
+
+EXAMPLE = "Example: pilotage simulate --trace openb-like --policy fgd --seed 42 --explain pod-000255"
+
+
+def simulate(
+    *,
+    nodes: NodesOption = None,
+    pods: PodsOption = None,
+    trace: TraceOption = None,
+    policy: Annotated[str, typer.Option("--policy", metavar="POLICY", help="As in compare.")] = "fgd",
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 42,
+    load: LoadOption = None,
+    protocol: ProtocolOption = "openb",
+    arrivals: Annotated[
+        int | None, typer.Option("--arrivals", min=1, help="timed with --load: pods to resample.")
+    ] = None,
+    mtbf: Annotated[
+        float | None, typer.Option("--mtbf", min=0.001, help="timed: mean hours between failures of a node.")
+    ] = None,
+    mttr: Annotated[float, typer.Option("--mttr", min=0.001, help="timed: mean hours to repair.")] = 1.0,
+    explain: Annotated[
+        str | None, typer.Option("--explain", metavar="POD", help="Explain the decision about this pod and end.")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=1, help="With --explain: candidates to show.")] = 10,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write decisions.parquet and meters.parquet there.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run one policy on one trace: figures, every decision as Parquet, or one decision explained."""
+    from pilotage.policies.registry import find_policy
+    from pilotage.sim.protocols import Timing, openb_run, timed_run
+    from pilotage.sim.results import openb_result, timed_result
+
+    source = trace_sources(nodes, [pods] if pods else None, [trace] if trace else None)[0].load()
+    chosen = find_policy(policy)
+    tuned = checked_load(load, protocol)
+    if protocol == "openb":
+        run = openb_run(source, chosen, seed, tuned or 0.0, reasons=True)
+    else:
+        timing = Timing(load=tuned, arrivals=arrivals, mtbf_hours=mtbf, mttr_hours=mttr)
+        run = timed_run(source, chosen, seed, timing, reasons=True)
+    if explain is not None:
+        _explain(run, explain, top, as_json)
+        return
+    with console().status("running"):
+        run.advance()
+    measure = openb_result if protocol == "openb" else timed_result
+    result = measure(run, source.name, chosen.name, seed, tuned or 0.0)
+    if out is not None:
+        _write(run, out)
+    if as_json:
+        print_json(result.figures() | {"failures": _failures(run)})
+    else:
+        _print_result(result, _failures(run))
+
+
+def _explain(run: Run, pod: str, top: int, as_json: bool) -> None:
+    from rich.console import Console
+
+    from pilotage.report.tables import explanation_table
+    from pilotage.sim.explaining import explain_pod
+
+    explanation = explain_pod(run, pod)
+    if as_json:
+        print_json(explanation.as_dict())
+    else:
+        Console().print(explanation_table(explanation, top))
+
+
+def _write(run: Run, directory: Path) -> None:
+    import io
+
+    from pilotage.sim.details import decisions_table, meters_table
+    from pilotage.workloads.openb import replace_file
+
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, table in (("decisions.parquet", decisions_table(run)), ("meters.parquet", meters_table(run))):
+        data = io.BytesIO()
+        table.write_parquet(data)
+        replace_file(directory / name, data.getvalue())
+        console().print(f"wrote {directory / name}: {table.height} rows", soft_wrap=True, highlight=False)
+
+
+def _failures(run: Run) -> dict[str, dict[str, int]]:
+    """Pods that were not placed, by kind of pod and reason."""
+    from pilotage.policies.explain import obstacle_text
+
+    counts: dict[str, dict[str, int]] = {}
+    progress = run.scene.progress
+    for pod in (progress.node_P < 0).nonzero()[0]:
+        kind = run.workload.shapes[run.workload.shape_P[pod]].kind
+        code = int(run.tape.reason_P[pod])
+        reason = obstacle_text(code, run.state.resources) if code else "behind others of its shape"
+        by_reason = counts.setdefault(kind, {})
+        by_reason[reason] = by_reason.get(reason, 0) + 1
+    return counts
+
+
+def _print_result(result: RunResult, failures: dict[str, dict[str, int]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("figure", "value", title=f"{result.policy} on {result.trace}, seed {result.seed}")
+    for name, value in result.figures().items():
+        if value is not None and name not in ("trace", "policy", "seed"):
+            table.add_row(name.replace("_", " "), f"{value:g}" if isinstance(value, float) else str(value))
+    Console().print(table)
+    if failures:
+        refused = Table("kind of pod", "last obstacle", "pods", title="Not placed")
+        for kind, reasons in failures.items():
+            for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
+                refused.add_row(kind, reason, str(count))
+        Console().print(refused)

@@ -1,0 +1,96 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from pilotage.policies.explain import Explanation
+    from pilotage.sim.compare import Outcome, Row
+
+COLUMNS = {
+    "gpu_allocation_percent": "GPU allocated %",
+    "fragmentation_percent": "fragmented %",
+    "failed_pods": "failed pods",
+    "lost_before_l0_percent": "lost before L0 %",
+    "gpu_weighted_wait": "GPU-weighted wait s",
+}
+
+
+def summary_table(outcome: Outcome) -> RenderableType:
+    """One table per trace: mean and 95 % interval, paired difference to the baseline, room closed."""
+    rows = {(row.trace, row.policy, row.metric): row for row in outcome.summary}
+    tables: list[RenderableType] = []
+    for trace in dict.fromkeys(row.trace for row in outcome.summary):
+        policies = list(dict.fromkeys(row.policy for row in outcome.summary if row.trace == trace))
+        metrics = [metric for metric in COLUMNS if (trace, policies[0], metric) in rows]
+        first = rows[trace, policies[0], metrics[0]]
+        table = Table(title=_title(outcome, trace), title_justify="left")
+        table.add_column("policy", no_wrap=True)
+        for metric in metrics:
+            table.add_column(COLUMNS[metric], justify="right")
+        table.add_column(f"GPU % against {first.baseline}", justify="right")
+        if outcome.bounds:
+            table.add_column("room closed", justify="right")
+        for policy in policies:
+            own = rows[trace, policy, "gpu_allocation_percent"]
+            cells = [_interval(rows[trace, policy, metric]) for metric in metrics]
+            table.add_row(policy, *cells, _difference(own), *([_room(own)] if outcome.bounds else []))
+        tables.append(table)
+    return Group(*tables)
+
+
+def _title(outcome: Outcome, trace: str) -> str:
+    comparison = outcome.comparison
+    seeds = len(comparison.seeds)
+    bounds = [b.bound_percent for (name, _), b in outcome.bounds.items() if name == trace and b.bound_percent]
+    bound = f", packing bound {sum(bounds) / len(bounds):.2f} %" if bounds else ""
+    load = f"load {comparison.load:g}" if comparison.load else "load of the trace"
+    return f"{trace}: {comparison.protocol}, {load}, {seeds} seed{'s' if seeds > 1 else ''}{bound}"
+
+
+def _interval(row: Row) -> str:
+    if row.low is None or row.high is None:
+        return f"{row.mean:.2f}"
+    return f"{row.mean:.2f} ± {row.high - row.mean:.2f}"
+
+
+def _difference(row: Row) -> str:
+    if row.policy == row.baseline:
+        return "baseline"
+    if row.difference_low is None or row.difference_high is None:
+        return f"{row.difference:+.2f}"
+    return f"{row.difference:+.2f} ({row.difference_low:+.2f} to {row.difference_high:+.2f})"
+
+
+def _room(row: Row) -> str:
+    return "-" if row.room_closed_percent is None else f"{row.room_closed_percent:.0f} %"
+
+
+def explanation_table(explanation: Explanation, top: int) -> RenderableType:
+    """One decision for people: what was filtered out, the best candidates, the verdict."""
+    title = f"{explanation.pod} ({explanation.request}) by {explanation.policy}"
+    filtered = Table("filtered out because", "nodes", title=title, title_justify="left")
+    for reason, count in explanation.filtered.items():
+        filtered.add_row(reason, str(count))
+    candidates = Table("rank", "candidate", "total", title="Candidates, best first", title_justify="left")
+    parts = list(explanation.candidates[0].scores) if explanation.candidates else []
+    for part in parts:
+        candidates.add_column(f"{part}: score, weighed", justify="right")
+    for candidate in explanation.candidates[:top]:
+        scores = [f"{raw:g}, {weighed:g}" for raw, weighed in candidate.scores.values()]
+        candidates.add_row(str(candidate.rank), candidate.node, f"{candidate.total:g}", *scores)
+    left_out = len(explanation.candidates) - top
+    lines: list[RenderableType] = []
+    lines += [filtered] if explanation.filtered else [title]
+    lines += [candidates] if explanation.candidates else []
+    lines += [f"... and {left_out} more candidates"] if left_out > 0 else []
+    lines.append(f"Verdict: {explanation.verdict}.")
+    if explanation.devices:
+        lines.append(f"Devices: {', '.join(map(str, explanation.devices))}.")
+    return Group(*lines)

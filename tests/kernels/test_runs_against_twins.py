@@ -1,0 +1,310 @@
+"""Whole runs against naive simulations: the published protocol, and time with departures, retries and failures.
+
+Every choice is compared, and with it the choosing by blocks, by scan and by rescoring, and the cache of scores.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import fragmentation as slow
+from reference.choices import SlowPolicy
+from reference.openb_run import openb_run, tables
+from reference.scores import RULES
+from reference.strategies import NodeEvents, checked, node_lists, shapes, timed_cases
+from reference.timed_run import SlowRun
+
+from pilotage.kernels.choosing import BY_BLOCKS, BY_RESCORING, BY_SCAN, empty_cache
+from pilotage.kernels.episode import run_episode
+from pilotage.kernels.events import POD_STATES
+from pilotage.kernels.meters import AMOUNTS, DEVICES_USED, GPU_USED, NODES_USED
+from pilotage.model.cluster import Node
+from pilotage.model.workload import FloatArray, IntArray, Pod, PodShape, Workload
+from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Policy, Scope, WorkloadMix
+from pilotage.policies.heuristics import HEURISTICS, Heuristic
+from pilotage.policies.weighted import WeightedSum
+from pilotage.sim.engine import NodeEvent, Run, RunSettings
+from pilotage.sim.openb_tables import openb_tables
+from pilotage.workloads.arrivals import openb_arrival
+from pilotage.workloads.openb import read_nodes, read_pods
+
+ALL = {policy.name: policy for policy in HEURISTICS}
+MINMAX_SUM = (("best-fit@1", "fgd@1", "least-allocated@1"), (1.0, 2.0, 0.5))
+PLAIN_SUM = (("gpu-packing@1", "balanced-allocation@1"), (0.75, 1.0))
+RANDOM_SUM = (("random@1", "best-fit@1"), (10.0, 1.0))
+SUMS = [MINMAX_SUM, PLAIN_SUM, RANDOM_SUM]
+
+
+def weighted(names: tuple[str, ...], weights: tuple[float, ...]) -> WeightedSum:
+    return WeightedSum(tuple(ALL[name] for name in names), weights)
+
+
+def typical_of(workload: Workload) -> list[slow.TypicalPod]:
+    return slow.typical_pods([pod.shape for pod in workload])
+
+
+@dataclass(frozen=True)
+class Interpreted:
+    """A policy without compiled rules: what a user's own class in plain Python is to the engine."""
+
+    inner: Policy
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def features(self) -> FeatureSchema:
+        return self.inner.features
+
+    @property
+    def scope(self) -> Scope:
+        return self.inner.scope
+
+    @property
+    def normalise(self) -> Normalise:
+        return self.inner.normalise
+
+    @property
+    def device_rule(self) -> DeviceRule:
+        rule: DeviceRule = getattr(self.inner, "device_rule", "best")
+        return rule
+
+    def prepare(self, mix: WorkloadMix) -> Interpreted:
+        return Interpreted(self.inner.prepare(mix))
+
+    def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
+        self.inner.score(batch, out_BN, device_BN)
+
+
+def node_events(events: NodeEvents) -> tuple[NodeEvent, ...]:
+    return tuple(NodeEvent(*event) for event in events)
+
+
+def assert_same_course(run: Run, twin: SlowRun) -> None:
+    progress = run.scene.progress
+    for p, entry in enumerate(twin.book):
+        assert POD_STATES[progress.state_P[p]] == entry.state
+        assert progress.node_P[p] == entry.node
+        assert progress.devices_P[p] == entry.devices
+        assert progress.restarts_P[p] == entry.restarts
+        assert progress.ended_at_P[p] == entry.ends_at
+        placed_at = float(progress.placed_at_P[p])
+        assert (None if math.isnan(placed_at) else placed_at) == entry.placed_at
+    assert progress.now_1[0] == twin.now
+    assert run.decisions == twin.decisions
+    cluster = run.scene.cluster
+    for n, machine in enumerate(twin.machines):
+        assert cluster.alive_N[n] == machine.alive
+        assert cluster.free_NR[n].tolist() == [machine.free(resource) for resource in run.state.resources]
+        assert cluster.device_left_ND[n, : machine.node.gpu_count].tolist() == machine.lefts()
+
+
+# Over time
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+@given(timed_cases(), st.integers(0, 2**31), st.sampled_from([math.inf, 9.0, 4.5]))
+@checked(40)
+def test_timed_run_equals_the_naive_simulation(
+    name: str, case: tuple[list[Node], Workload, NodeEvents], seed: int, until: float
+) -> None:
+    nodes, workload, events = case
+    settings = RunSettings(retry=True, seed=seed, until=until, node_events=node_events(events))
+    run = Run(nodes, workload, ALL[name], settings)
+    assert run.advance() == -1
+    policy = SlowPolicy((name,), typical_of(workload))
+    twin = SlowRun(nodes, list(workload), policy, seed=seed, until=until, node_events=events)
+    twin.run()
+    assert_same_course(run, twin)
+
+
+@pytest.mark.parametrize("name", ["first-fit@1", "fgd@1", "random@1"])
+@given(timed_cases(), st.integers(0, 2**31))
+@checked(30)
+def test_run_without_retries_and_with_failures_equals_the_naive_simulation(
+    name: str, case: tuple[list[Node], Workload, NodeEvents], seed: int
+) -> None:
+    """Arrivals are then numbered 0, 1, ... and nothing departs."""
+    nodes, workload, events = case
+    run = Run(nodes, workload, ALL[name], RunSettings(seed=seed, node_events=node_events(events)))
+    run.advance()
+    pods = [Pod(pod.name, pod.shape, arrival=float(p)) for p, pod in enumerate(workload)]
+    policy = SlowPolicy((name,), typical_of(workload))
+    twin = SlowRun(nodes, pods, policy, seed=seed, retry=False, node_events=events)
+    twin.run()
+    assert_same_course(run, twin)
+
+
+@pytest.mark.parametrize("names_and_weights", SUMS, ids=lambda parts: "+".join(parts[0]))
+@given(timed_cases(), st.integers(0, 2**31))
+@checked(30)
+def test_weighted_sum_equals_the_naive_simulation(
+    names_and_weights: tuple[tuple[str, ...], tuple[float, ...]],
+    case: tuple[list[Node], Workload, NodeEvents],
+    seed: int,
+) -> None:
+    nodes, workload, events = case
+    names, weights = names_and_weights
+    settings = RunSettings(retry=True, seed=seed, node_events=node_events(events))
+    run = Run(nodes, workload, weighted(names, weights), settings)
+    run.advance()
+    twin = SlowRun(nodes, list(workload), SlowPolicy(names, typical_of(workload), weights), seed, node_events=events)
+    twin.run()
+    assert_same_course(run, twin)
+
+
+@pytest.mark.parametrize("name", ["round-robin@1", "best-fit@1", "fgd@1", "random@1"])
+@given(timed_cases(), st.integers(0, 2**31))
+@checked(25)
+def test_policy_in_plain_python_takes_the_same_course(
+    name: str, case: tuple[list[Node], Workload, NodeEvents], seed: int
+) -> None:
+    nodes, workload, events = case
+    settings = RunSettings(retry=True, seed=seed, node_events=node_events(events))
+    run = Run(nodes, workload, Interpreted(ALL[name]), settings)
+    assert run.rules is None
+    run.advance()
+    twin = SlowRun(nodes, list(workload), SlowPolicy((name,), typical_of(workload)), seed, node_events=events)
+    twin.run()
+    assert_same_course(run, twin)
+
+
+# Ways of choosing
+
+
+def with_mode(run: Run, mode: int, cache_bytes: int) -> None:
+    """Carries the run out with another way of choosing and a cache of this size."""
+    assert run.rules is not None
+    rules = run.rules._replace(mode=mode)
+    cache = empty_cache(len(run.state.nodes), len(run.workload.shapes), rules, cache_bytes)
+    scene = run.scene._replace(cache=cache)
+    run_episode(scene, rules, run.device_rule, run.settings.seed, run.tape, -1)
+
+
+@st.composite
+def many_shapes(draw: st.DrawFn) -> tuple[list[Node], Workload]:
+    """More shapes than the smallest cache has rows, each asked for again and again."""
+    nodes = draw(node_lists())
+    kinds = draw(st.lists(shapes(most=3), min_size=6, max_size=12, unique=True))
+    order = draw(st.lists(st.sampled_from(kinds), min_size=10, max_size=60))
+    durations = st.sampled_from([1.0, 2.0, 4.0, 7.0])
+    return nodes, Workload.of(
+        [Pod(f"p{i}", shape, arrival=float(i // 2), duration=draw(durations)) for i, shape in enumerate(order)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("names_and_weights", "modes"),
+    [
+        ((("fgd@1",), (1.0,)), (BY_BLOCKS, BY_SCAN, BY_RESCORING)),
+        ((("best-fit@1",), (1.0,)), (BY_BLOCKS, BY_SCAN, BY_RESCORING)),
+        ((("round-robin@1",), (1.0,)), (BY_BLOCKS, BY_SCAN, BY_RESCORING)),
+        (PLAIN_SUM, (BY_BLOCKS, BY_SCAN, BY_RESCORING)),
+        (MINMAX_SUM, (BY_SCAN, BY_RESCORING)),
+    ],
+    ids=["fgd", "best-fit", "round-robin", "plain sum", "minmax sum"],
+)
+@given(many_shapes())
+@checked(30)
+def test_blocks_scan_and_rescoring_choose_the_same_node_with_any_cache(
+    names_and_weights: tuple[tuple[str, ...], tuple[float, ...]],
+    modes: tuple[int, ...],
+    case: tuple[list[Node], Workload],
+) -> None:
+    nodes, workload = case
+    settings = RunSettings(retry=True)
+    usual = Run(nodes, workload, weighted(*names_and_weights), settings)
+    usual.advance()
+    for mode in modes:
+        for cache_bytes in (1, 1 << 20):
+            run = Run(nodes, workload, weighted(*names_and_weights), settings)
+            with_mode(run, mode, cache_bytes)
+            for found, expected in zip(run.scene.progress, usual.scene.progress, strict=True):
+                assert np.array_equal(found, expected, equal_nan=True)
+
+
+def test_the_smallest_cache_has_fewer_rows_than_shapes_and_is_bounded() -> None:
+    policy = ALL["fgd@1"]
+    assert isinstance(policy, Heuristic)
+    assert len(empty_cache(8, 100, policy.rules, cache_bytes=1).shape_C) == 4
+    assert len(empty_cache(8, 100, policy.rules, cache_bytes=8 * 8 * 10).shape_C) == 10
+    assert len(empty_cache(8, 3, policy.rules).shape_C) == 3
+
+
+@given(st.integers(9, 90), st.lists(st.integers(0, 2**30), min_size=30, max_size=80))
+@checked(40)
+def test_blocks_of_many_nodes_find_the_first_of_the_highest(count: int, numbers: list[int]) -> None:
+    """More nodes than one block holds."""
+    nodes = [Node(f"n{n}", 1000 * (1 + numbers[n % len(numbers)] % 4), 10**9, gpu_count=n % 3) for n in range(count)]
+    kinds = [PodShape(500), PodShape(1000), PodShape(500, gpu_milli=500, gpu_count=1), PodShape(2000)]
+    workload = Workload.of(
+        Pod(f"p{i}", kinds[number % 4], arrival=float(i), duration=1.0 + number % 50)
+        for i, number in enumerate(numbers)
+    )
+    for name in ("best-fit@1", "most-allocated@1", "fgd@1"):
+        run = Run(nodes, workload, ALL[name], RunSettings(retry=True))
+        run.advance()
+        twin = SlowRun(nodes, list(workload), SlowPolicy((name,), typical_of(workload)))
+        twin.run()
+        assert_same_course(run, twin)
+
+
+# The published protocol
+
+
+def assert_same_openb_run(nodes: list[Node], workload: Workload, name: str, seed: int, load: float) -> None:
+    """`nodes` in the order of their ranks."""
+    total = sum(node.gpu_count for node in nodes)
+    run = Run(nodes, workload, ALL[name], RunSettings(seed=seed))
+    run.advance()
+    shapes_in_order = [pod.shape for pod in workload]
+    events = openb_run(nodes, shapes_in_order, SlowPolicy((name,), typical_of(workload)), seed)
+    assert run.scene.progress.node_P.tolist() == [event.node for event in events]
+    assert run.scene.progress.devices_P.tolist() == [event.devices for event in events]
+    assert run.tape.arrived_P.tolist() == [event.arrived_milli for event in events]
+    meter_PM = run.tape.meter_PM
+    assert meter_PM[:, GPU_USED].tolist() == [event.used_milli for event in events]
+    assert meter_PM[:, NODES_USED].tolist() == [event.used_nodes for event in events]
+    assert meter_PM[:, DEVICES_USED].tolist() == [event.used_devices for event in events]
+    amounts = np.array([event.amounts for event in events])
+    assert np.allclose(meter_PM[:, AMOUNTS : AMOUNTS + 7], amounts, rtol=0, atol=1e-6)
+    if total > 0:
+        found = openb_tables(run.tape, total, load)
+        last = len(found.allocation_L) - 1
+        columns = (found.allocation_L, found.fragmentation_L, found.fragmentation_ratio_L)
+        for column, expected in zip(columns, tables(events, total, last), strict=True):
+            assert [None if np.isnan(value) else value for value in column.tolist()] == expected
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+@given(
+    node_lists(),
+    st.lists(shapes(["n0", "n1", "n2"]), min_size=1, max_size=8),
+    st.data(),
+    st.integers(0, 2**31),
+    st.sampled_from([0.0, 1.3]),
+)
+@checked(25)
+def test_openb_run_equals_the_naive_one_event_by_event(
+    name: str, nodes: list[Node], kinds: list[PodShape], data: st.DataObject, seed: int, load: float
+) -> None:
+    order = data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=25))
+    workload = Workload.of(Pod(f"p{i}", shape) for i, shape in enumerate(order))
+    assert_same_openb_run(nodes, workload, name, seed, load)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["fgd@1", "best-fit@1", "dot-product@1", "gpu-packing@1", "gpu-clustering@1"])
+def test_part_of_the_published_trace_equals_the_naive_run(openb_data: Path, name: str) -> None:
+    nodes = read_nodes(openb_data / "openb_node_list_gpu_node.csv")[::61]
+    pods = read_pods(openb_data / "openb_pod_list_gpuspec33.csv").take(np.arange(0, 8152, 70))
+    arrival = openb_arrival(pods, nodes, 1.3, 42)
+    ranked = [nodes[n] for n in np.argsort(arrival.rank_N)]
+    assert_same_openb_run(ranked, arrival.workload, name, 42, 1.3)

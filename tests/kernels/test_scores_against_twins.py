@@ -1,0 +1,254 @@
+"""Every rule's score, and the fragmentation behind FGD, against slow twins."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from reference import fragmentation as slow
+from reference.fragmentation import TypicalPod
+from reference.machines import MIB, View, devices_fit
+from reference.scores import RULES, fgd, random_unit
+from reference.strategies import (
+    MODELS,
+    checked,
+    gpu_requests,
+    kernel_typical,
+    shapes,
+    typical_lists,
+    used_clusters,
+)
+
+from pilotage.kernels import fragmentation, scoring
+from pilotage.kernels.batches import score_batch
+from pilotage.kernels.features import encode_all
+from pilotage.kernels.features import random_unit as quick_random_unit
+from pilotage.model.cluster import ClusterState
+from pilotage.model.workload import FloatArray, IntArray, PodShape
+from pilotage.policies.encode import encode_nodes, pod_features
+from pilotage.policies.heuristics import HEURISTICS, Heuristic
+
+ALL = {policy.name: policy for policy in HEURISTICS if isinstance(policy, Heuristic)}
+LEFTS = st.lists(st.one_of(st.sampled_from([0, 200, 250, 500, 700, 1000, 1000]), st.integers(0, 1000)), max_size=8)
+
+
+def features(state: ClusterState) -> FloatArray:
+    return encode_nodes(state, np.arange(len(state.nodes)))
+
+
+def pod_row(shape: PodShape, draw: float = 0.0) -> FloatArray:
+    return np.array([pod_features(shape, draw)], np.float64)
+
+
+def has_room(view: View, shape: PodShape) -> bool:
+    """Scores are only promised where the devices fit."""
+    return devices_fit(view.lefts, shape.gpu_milli, shape.gpu_count)
+
+
+def one_node(lefts: list[int], model: str = "A") -> IntArray:
+    assert model in ("", *MODELS)
+    return np.array([lefts or [0]], np.int64)
+
+
+def model_index(model: str) -> int:
+    return MODELS.index(model) if model else -1
+
+
+def test_there_is_a_twin_for_every_rule() -> None:
+    assert set(ALL) == set(RULES)
+    assert len(ALL) == 11
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+@given(used_clusters(), shapes(), typical_lists(), st.integers(0, 2**48 - 1))
+@checked(60)
+def test_score_of_a_rule_equals_its_twin(
+    name: str, cluster: tuple[ClusterState, list[View]], shape: PodShape, typical: list[TypicalPod], drawn: int
+) -> None:
+    state, views = cluster
+    N, draw = len(views), drawn / 2**48
+    feasible_N = np.array([has_room(view, shape) for view in views])
+    out_BN, device_BN = np.full((1, N), np.nan), np.full((1, N), -1, np.int64)
+    devices = state.arrays.device_left_ND.shape[1]
+    score_batch(
+        ALL[name].rule,
+        kernel_typical(typical, state.models, devices),
+        pod_row(shape, draw),
+        features(state)[None],
+        state.arrays.device_left_ND[None],
+        feasible_N[None],
+        out_BN,
+        device_BN,
+    )
+    for n, view in enumerate(views):
+        if feasible_N[n]:
+            assert out_BN[0, n] == RULES[name](shape, view, typical, draw)
+        else:
+            assert np.isnan(out_BN[0, n])
+            assert device_BN[0, n] == -1
+        shares = shape.gpu_count == 1 and shape.gpu_milli < 1000
+        if feasible_N[n] and name == "fgd@1" and shares:
+            assert device_BN[0, n] == fgd(shape, view, typical)[1]
+        else:
+            assert device_BN[0, n] == -1
+
+
+@given(used_clusters(), shapes(), typical_lists())
+@checked(400)
+def test_quick_fgd_gives_the_published_integer(
+    cluster: tuple[ClusterState, list[View]], shape: PodShape, typical: list[TypicalPod]
+) -> None:
+    compare_quick_fgd(*cluster, shape, typical)
+
+
+@given(used_clusters(), shapes(), typical_lists(simple=True))
+@checked(600)
+def test_quick_fgd_gives_the_published_integer_where_its_tables_are_complete(
+    cluster: tuple[ClusterState, list[View]], shape: PodShape, typical: list[TypicalPod]
+) -> None:
+    compare_quick_fgd(*cluster, shape, typical)
+
+
+def compare_quick_fgd(state: ClusterState, views: list[View], shape: PodShape, typical: list[TypicalPod]) -> None:
+    left_ND = state.arrays.device_left_ND
+    tables = kernel_typical(typical, state.models, left_ND.shape[1])
+    node_NF, pod_PF = features(state), pod_row(shape)
+    for n, view in enumerate(views):
+        if not has_room(view, shape):
+            continue
+        quick = scoring.fgd_score(tables, pod_PF, 0, node_NF, n, left_ND)
+        published = scoring.fgd_score_published(tables, pod_PF, 0, node_NF, n, left_ND)
+        score, device = fgd(shape, view, typical)
+        assert quick == published == score
+        best, found = scoring.fgd_best_device(tables, pod_PF, 0, node_NF, n, left_ND)
+        assert (best, found) == (score, -1 if device is None else device)
+
+
+@given(LEFTS, st.integers(-1, 9000), st.sampled_from(["", *MODELS]), typical_lists())
+@checked(300)
+def test_amounts_equal_the_published_additions_to_the_bit(
+    lefts: list[int], cpu: int, model: str, typical: list[TypicalPod]
+) -> None:
+    tables = kernel_typical(typical, MODELS, max(1, len(lefts)))
+    arguments = (tables, model_index(model), cpu, one_node(lefts), 0, len(lefts), 0, 0)
+    expected = slow.amounts(cpu, lefts, model, typical)
+    assert list(fragmentation.amounts(*arguments)) == expected
+    assert fragmentation.amount(*arguments) == slow.fragmented(expected)
+
+
+@given(LEFTS, gpu_requests(), typical_lists(), st.data())
+@checked(200)
+def test_amounts_after_a_placement_equal_the_amounts_of_the_changed_node(
+    lefts: list[int], request: tuple[int, int], typical: list[TypicalPod], data: st.DataObject
+) -> None:
+    milli, _ = request
+    room = [d for d, left in enumerate(lefts) if left >= milli]
+    taken = data.draw(st.sets(st.sampled_from(room))) if room else set()
+    mask = sum(1 << d for d in taken)
+    after = [left - milli if d in taken else left for d, left in enumerate(lefts)]
+    tables = kernel_typical(typical, MODELS, max(1, len(lefts)))
+    found = fragmentation.amounts(tables, 0, 2000, one_node(lefts), 0, len(lefts), mask, milli)
+    assert list(found) == slow.amounts(2000, after, "A", typical)
+
+
+@given(LEFTS, st.integers(-1, 9000), st.sampled_from(["", *MODELS]), typical_lists(simple=True))
+@checked(300)
+def test_quick_amount_is_the_published_one_up_to_rounding(
+    lefts: list[int], cpu: int, model: str, typical: list[TypicalPod]
+) -> None:
+    tables = kernel_typical(typical, MODELS, max(1, len(lefts)))
+    quick = fragmentation.quick_amount(tables, model_index(model), cpu, one_node(lefts), 0, len(lefts))
+    assert tables.tables_complete
+    assert math.isclose(quick, slow.fragmented(slow.amounts(cpu, lefts, model, typical)), abs_tol=1e-9)
+
+
+@given(typical_lists())
+@checked(100)
+def test_tables_know_when_they_are_incomplete(typical: list[TypicalPod]) -> None:
+    parts = any(pod.count > 1 and pod.milli < 1000 for pod in typical)
+    assert kernel_typical(typical, MODELS, 8).tables_complete is not parts
+
+
+@given(st.integers(0, 2**48 - 1), st.integers(-1, 10**7))
+@example(2**48 - 1, 10**7)
+@checked(300)
+def test_random_numbers_are_those_of_unbounded_integers(seed: int, sequence: int) -> None:
+    assert quick_random_unit(seed, sequence) == random_unit(seed, sequence)
+
+
+@given(used_clusters())
+@checked(100)
+def test_node_features_describe_the_node(cluster: tuple[ClusterState, list[View]]) -> None:
+    state, views = cluster
+    node_NF = np.full((len(views), 16), np.nan)
+    encode_all(state.arrays, np.arange(len(views)), node_NF)
+    for n, view in enumerate(views):
+        kinds = sum(1 << (0 if tag == "share-gpu" else int(tag.split("-")[0])) for tag in view.tags)
+        assert node_NF[n].tolist() == [
+            view.cpu_free,
+            view.cpu_capacity,
+            view.memory_free,
+            view.memory_capacity,
+            state.arrays.free_NR[n, 2],
+            state.nodes[n].pods,
+            sum(view.lefts),
+            len(view.lefts),
+            view.lefts.count(1000),
+            max(view.lefts, default=0),
+            state.models.index(view.model) if view.model else -1,
+            kinds,
+            view.cpu_scored,
+            view.memory_scored,
+            view.last_placed,
+            n,
+        ]
+
+
+# By hand
+
+
+def empty_node(cpu: int = 8000, memory_gib: int = 16, gpus: int = 0) -> View:
+    size = memory_gib * 1024 * MIB
+    return View(cpu, size, cpu, size, [1000] * gpus, "A")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "expected"),
+    [
+        # 1000 of 8000 milli and 4 of 16 GiB: 87 and 75 left over, 12 and 25 taken
+        ("least-allocated@1", PodShape(1000, 4096 * MIB), 81),
+        ("most-allocated@1", PodShape(1000, 4096 * MIB), 18),
+        # |1/8 - 1/4| / 2 = 0.0625: 93 with the pod, 100 without
+        ("balanced-allocation@1", PodShape(1000, 4096 * MIB), 50 + (50 + 93 - 100) // 2),
+        ("balanced-allocation@1", PodShape(2000, 4096 * MIB), 75),
+        ("balanced-allocation@1", PodShape(), 0),
+        # nothing asked for counts as 100 milli and 200 MiB: 98 and 98 left over
+        ("least-allocated@1", PodShape(), 98),
+        ("most-allocated@1", PodShape(), 1),
+        ("best-fit@1", PodShape(8000, 0), 100),
+        ("gpu-packing@1", PodShape(1000, 0), 0),
+        ("gpu-clustering@1", PodShape(1000, 0), 0),
+        ("fgd@1", PodShape(1000, 0), 50),
+    ],
+)
+def test_twin_scores_are_the_ones_worked_out_by_hand(name: str, shape: PodShape, expected: int) -> None:
+    assert RULES[name](shape, empty_node(), [TypicalPod(4000, 0, 0, "", 1.0)], 0.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("lefts", "milli", "count", "expected"),
+    [
+        ([1000, 1000], 500, 1, 31),  # idle node
+        ([1000, 400], 500, 1, 49),  # opens a device
+        ([1000, 400], 300, 1, 96),  # 400 milli are 40 %: 100 - 4
+        ([1000, 1000, 400, 1000], 1000, 3, 47),
+    ],
+)
+def test_gpu_packing_twin_prefers_used_devices(lefts: list[int], milli: int, count: int, expected: int) -> None:
+    node = empty_node()
+    node.lefts = lefts
+    shape = PodShape(gpu_milli=milli, gpu_count=count)
+    assert RULES["gpu-packing@1"](shape, node, [], 0.0) == expected
