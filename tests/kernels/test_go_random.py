@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference.go_random import GoRandom, cooked, published_arrival
-from reference.strategies import checked, node_lists, shapes
 
 from pilotage.kernels import gorand
 from pilotage.model.cluster import Node
 from pilotage.model.workload import Pod, PodShape, Workload
 from pilotage.workloads.arrivals import openb_arrival
 from pilotage.workloads.openb import read_nodes, read_pods
+from reference.go_random import GoRandom, cooked, published_arrival
+from reference.strategies import checked, node_lists, shapes
 
 PRINTED = {
     42: [3440579354231278675, 608747136543856411, 5571782338101878760, 1926012586526624009],
@@ -44,7 +44,9 @@ def test_draws_equal_the_twin_past_a_whole_turn_of_the_state(seed: int) -> None:
         assert gorand.int63(source) == twin.int63()
 
 
-@given(SEEDS, st.lists(st.one_of(st.integers(1, 2**31 - 1), st.sampled_from([1, 2, 64, 2**30, 2**30 + 1])), max_size=20))
+@given(
+    SEEDS, st.lists(st.one_of(st.integers(1, 2**31 - 1), st.sampled_from([1, 2, 64, 2**30, 2**30 + 1])), max_size=20)
+)
 @checked(60)
 def test_bounded_draws_equal_the_twin_and_stay_in_step(seed: int, bounds: list[int]) -> None:
     source, twin = kernel_source(seed), GoRandom(seed)
@@ -105,7 +107,8 @@ def test_default_trace_seed_42_arrives_as_printed(openb_data: Path) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    "trace", ["default", "cpu100", "cpu250", "gpushare40", "gpushare100", "gpuspec10", "gpuspec33", "multigpu20", "multigpu50"]
+    "trace",
+    ["default", "cpu100", "cpu250", "gpushare40", "gpushare100", "gpuspec10", "gpuspec33", "multigpu20", "multigpu50"],
 )
 def test_every_stored_order_is_reproduced(openb_data: Path, trace: str) -> None:
     nodes = read_nodes(openb_data / "openb_node_list_gpu_node.csv")

@@ -13,12 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import fragmentation as slow
-from reference.choices import SlowPolicy
-from reference.openb_run import openb_run, tables
-from reference.scores import RULES
-from reference.strategies import NodeEvents, checked, node_lists, shapes, timed_cases
-from reference.timed_run import SlowRun
 
 from pilotage.kernels.choosing import BY_BLOCKS, BY_RESCORING, BY_SCAN, empty_cache
 from pilotage.kernels.episode import run_episode
@@ -33,6 +27,12 @@ from pilotage.sim.engine import NodeEvent, Run, RunSettings
 from pilotage.sim.openb_tables import openb_tables
 from pilotage.workloads.arrivals import openb_arrival
 from pilotage.workloads.openb import read_nodes, read_pods
+from reference import fragmentation as slow
+from reference.choices import SlowPolicy
+from reference.openb_run import openb_run, tables
+from reference.scores import RULES
+from reference.strategies import NodeEvents, checked, node_lists, shapes, timed_cases
+from reference.timed_run import SlowRun
 
 ALL = {policy.name: policy for policy in HEURISTICS}
 MINMAX_SUM = (("best-fit@1", "fgd@1", "least-allocated@1"), (1.0, 2.0, 0.5))

@@ -8,19 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from reference import fragmentation as slow
-from reference.fragmentation import TypicalPod
-from reference.machines import MIB, View, devices_fit
-from reference.scores import RULES, fgd, random_unit
-from reference.strategies import (
-    MODELS,
-    checked,
-    gpu_requests,
-    kernel_typical,
-    shapes,
-    typical_lists,
-    used_clusters,
-)
 
 from pilotage.kernels import fragmentation, scoring
 from pilotage.kernels.batches import score_batch
@@ -30,6 +17,20 @@ from pilotage.model.cluster import ClusterState
 from pilotage.model.workload import FloatArray, IntArray, PodShape
 from pilotage.policies.encode import encode_nodes, pod_features
 from pilotage.policies.heuristics import HEURISTICS, Heuristic
+from reference import fragmentation as slow
+from reference.fragmentation import TypicalPod
+from reference.machines import MIB, View, devices_fit
+from reference.scores import RULES, fgd, random_unit
+from reference.strategies import (
+    COMPILED,
+    MODELS,
+    checked,
+    gpu_requests,
+    kernel_typical,
+    shapes,
+    typical_lists,
+    used_clusters,
+)
 
 ALL = {policy.name: policy for policy in HEURISTICS if isinstance(policy, Heuristic)}
 LEFTS = st.lists(st.one_of(st.sampled_from([0, 200, 250, 500, 700, 1000, 1000]), st.integers(0, 1000)), max_size=8)
@@ -170,6 +171,16 @@ def test_quick_amount_is_the_published_one_up_to_rounding(
 def test_tables_know_when_they_are_incomplete(typical: list[TypicalPod]) -> None:
     parts = any(pod.count > 1 and pod.milli < 1000 for pod in typical)
     assert kernel_typical(typical, MODELS, 8).tables_complete is not parts
+
+
+@pytest.mark.skipif(not COMPILED, reason="only matters to compiled code")
+@given(typical_lists(), st.integers(0, 3), st.integers(1, 8))
+@checked(100)
+def test_tables_always_have_the_same_memory_layout(typical: list[TypicalPod], models: int, devices: int) -> None:
+    """Another layout is another type to numba: every kernel that takes the tables would be compiled once more."""
+    tables = kernel_typical(typical, MODELS[:models], devices)
+    for name, table in tables._asdict().items():
+        assert not isinstance(table, np.ndarray) or table.flags.c_contiguous, name
 
 
 @given(st.integers(0, 2**48 - 1), st.integers(-1, 10**7))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pilotage.model.workload import PodShape
 from reference.fragmentation import TypicalPod
 from reference.machines import WHOLE, Machine
 from reference.scores import DEVICE_RULE, NORMALISED, RULES, fgd, normalised, pick_devices, random_unit
-
-from pilotage.model.workload import PodShape
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from reference.machines import WHOLE, may_use_model
-
 from pilotage.model.workload import PodShape
+from reference.machines import WHOLE, may_use_model
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,8 @@ class Machine:
             return self.node.memory_bytes - sum(shape.memory_bytes for shape in shapes)
         if resource == "pods":
             return self.node.pods - len(shapes)
-        return dict(self.node.extended).get(resource, 0) - sum(dict(shape.extended).get(resource, 0) for shape in shapes)
+        used = sum(dict(shape.extended).get(resource, 0) for shape in shapes)
+        return dict(self.node.extended).get(resource, 0) - used
 
     def view(self) -> View:
         shapes = [shape for shape, _ in self.running.values()]

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from pilotage.model.cluster import Node
+from pilotage.model.workload import PodShape
 from reference.choices import SlowPolicy, mask
 from reference.fragmentation import amounts, fragmented, idle
 from reference.machines import WHOLE, Machine
 from reference.scores import random_unit
-
-from pilotage.model.cluster import Node
-from pilotage.model.workload import PodShape
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ def openb_run(nodes: Sequence[Node], pods: Sequence[PodShape], policy: SlowPolic
     events, arrived = [], 0
     for p, pod in enumerate(pods):
         draw = random_unit(seed, p)
-        machine, devices = policy.choose(machines, pod, draw), ()
+        machine = policy.choose(machines, pod, draw)
+        devices: tuple[int, ...] = ()
         if machine is not None:
             devices = policy.devices(machine, pod, draw)
             machine.running[p] = (pod, devices)

@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from pilotage.model.workload import PodShape
 from reference.fragmentation import TypicalPod, amounts, fragmented
 from reference.machines import WHOLE, View, cpu_for_scores, memory_for_scores, tag
-
-from pilotage.model.workload import PodShape
 
 MAX_SPEC_CPU, MAX_SPEC_GPU = 128000, 8000
 

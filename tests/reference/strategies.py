@@ -9,13 +9,13 @@ from typing import TypeVar
 import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from reference.fragmentation import TypicalPod
-from reference.machines import MIB, WHOLE, View, cpu_for_scores, may_use_model, memory_for_scores
 
 from pilotage.kernels.fragmentation import Typical, typical_tables
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.constraints import Constraints, Taint, Toleration
 from pilotage.model.workload import FOREVER, Pod, PodShape, Workload
+from reference.fragmentation import TypicalPod
+from reference.machines import MIB, WHOLE, View, cpu_for_scores, may_use_model, memory_for_scores
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 _MORE = int(os.environ.get("PILOTAGE_TEST_EXAMPLES", "0"))  # a factor; fresh examples instead of the fixed ones
@@ -33,7 +33,7 @@ wanted_models = st.sampled_from(["", "", "", "A", "B", "A|B", "B|A|A", "|C|", "D
 
 def checked(examples: int) -> Callable[[Test], Test]:
     """The same examples on every machine; fewer where kernels run as plain Python."""
-    count = max(1, (examples if COMPILED else examples // 10) * max(1, _MORE))
+    count = max(1, (examples if COMPILED else examples // 4) * max(1, _MORE))
     return settings(
         max_examples=count,
         deadline=None,
@@ -135,7 +135,7 @@ def used_clusters(draw: st.DrawFn, most: int = 8) -> tuple[ClusterState, list[Vi
     for n, node in enumerate(state.nodes):
         one = st.one_of(st.sampled_from([0, 200, 250, 500, 700, 1000, 1000, 1000]), st.integers(0, WHOLE))
         lefts = [draw(one) for _ in range(node.gpu_count)]
-        kinds = draw(st.sets(st.integers(0, arrays.kind_count_NT.shape[1] - 1), max_size=3)) if node.gpu_count else set()
+        kinds = draw(st.sets(st.integers(0, node.gpu_count), max_size=3)) if node.gpu_count else set()
         view = View(
             cpu_capacity=node.cpu_milli,
             memory_capacity=node.memory_bytes,

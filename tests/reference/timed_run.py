@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pilotage.model.cluster import Node
+from pilotage.model.workload import FOREVER, Pod
 from reference.choices import SlowPolicy, mask
 from reference.machines import Machine
 from reference.scores import random_unit
-
-from pilotage.model.cluster import Node
-from pilotage.model.workload import FOREVER, Pod
 
 
 @dataclass

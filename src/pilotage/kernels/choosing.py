@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pilotage.kernels.compiling import inlined
+from pilotage.kernels.compiling import inlined, inlined_inner, kernel
 from pilotage.kernels.feasibility import FITS, ShapeArrays, obstacle
 from pilotage.kernels.fragmentation import Typical
 from pilotage.kernels.scoring import score_node
@@ -80,12 +80,12 @@ def empty_cache(nodes: int, shapes: int, rules: Rules | None, cache_bytes: int =
     )
 
 
-@inlined
+@kernel
 def block_size(nodes: int) -> int:
     return max(8, int(nodes**0.5))
 
 
-@inlined
+@inlined_inner
 def note_change(cache: ScoreCache, n: int) -> None:
     """Node n has changed: whatever was scored for it is old."""
     cache.changed_L[cache.counters_2[0] % cache.changed_L.shape[0]] = n
@@ -93,32 +93,21 @@ def note_change(cache: ScoreCache, n: int) -> None:
     cache.newest_N[n] = cache.counters_2[0]
 
 
-@inlined
-def weighted_score(rules: Rules, shapes: ShapeArrays, s: int, node_NF: FloatArray, left_ND: IntArray, n: int) -> float:
-    total = 0.0
-    for k in range(rules.rule_K.shape[0]):
-        total += rules.weight_K[k] * score_node(rules.rule_K[k], rules.typical, shapes.pod_SF, s, node_NF, n, left_ND)
-    return total
-
-
-@inlined
+@inlined_inner
 def choose_node(
     cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, cache: ScoreCache
 ) -> int:
     """The node for shape s, -1 when it fits nowhere."""
     cache.counters_2[1] += 1
-    if rules.mode == BY_RESCORING:
-        score_all(cluster, shapes, s, node_NF, rules, cache.score_CKN[0])
-        return best_of_sum(rules, cache.score_CKN[0], cache.total_N)
-    c = row_of(cache, s)
-    if rules.mode == BY_SCAN:
-        refresh_planes(cluster, shapes, s, node_NF, rules, cache, c)
-        return best_of_sum(rules, cache.score_CKN[c], cache.total_N)
-    refresh_blocks(cluster, shapes, s, node_NF, rules, cache, c)
-    return best_by_blocks(cache.score_CKN[c, 0], cache.block_CB[c])
+    c = 0 if rules.mode == BY_RESCORING else row_of(cache, s)
+    refresh(cluster, shapes, s, node_NF, rules, cache, c)
+    if rules.mode == BY_BLOCKS:
+        return best_by_blocks(cache.score_CKN[c, 0], cache.block_CB[c])
+    weighted_total(cache.score_CKN[c], rules.weight_K, rules.minmax_K, cache.total_N)
+    return first_maximum(cache.total_N)
 
 
-@inlined
+@inlined_inner
 def row_of(cache: ScoreCache, s: int) -> int:
     """The row of shape s; takes the one asked for longest ago when there is none."""
     c = cache.row_S[s]
@@ -134,38 +123,50 @@ def row_of(cache: ScoreCache, s: int) -> int:
     return c
 
 
-@inlined
-def refresh_blocks(
+@inlined_inner
+def refresh(
     cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, cache: ScoreCache, c: int
 ) -> None:
-    score_N, block_B = cache.score_CKN[c, 0], cache.block_CB[c]
-    nodes, changes, seen = score_N.shape[0], cache.counters_2[0], cache.seen_C[c]
+    """Brings row c up to date: the nodes changed since it was last asked for, or all of them."""
+    nodes, changes, seen = cache.newest_N.shape[0], cache.counters_2[0], cache.seen_C[c]
     cache.seen_C[c] = changes
-    size = block_size(nodes)
-    if seen < 0 or changes - seen > nodes:
-        for n in range(nodes):
-            score_N[n] = INFEASIBLE
-            if obstacle(cluster, shapes, s, n) == FITS:
-                score_N[n] = weighted_score(rules, shapes, s, node_NF, cluster.device_left_ND, n)
-        for b in range(block_B.shape[0]):
-            block_B[b] = block_maximum(score_N, b, size)
-        return
-    for change in range(seen, changes):
-        n = cache.changed_L[change % nodes]
-        if cache.newest_N[n] != change + 1:
+    everything = rules.mode == BY_RESCORING or seen < 0 or changes - seen > nodes
+    score_KN, block_B = cache.score_CKN[c], cache.block_CB[c]
+    for i in range(nodes if everything else changes - seen):
+        n = i if everything else cache.changed_L[(seen + i) % nodes]
+        if not everything and cache.newest_N[n] != seen + i + 1:
             continue  # changed again later: once is enough
-        before, after, b = score_N[n], INFEASIBLE, n // size
-        if obstacle(cluster, shapes, s, n) == FITS:
-            after = weighted_score(rules, shapes, s, node_NF, cluster.device_left_ND, n)
-        score_N[n] = after
-        if after >= block_B[b]:
-            block_B[b] = after
-        elif before == block_B[b]:
-            block_B[b] = block_maximum(score_N, b, size)
+        before, total = score_KN[0, n], 0.0
+        fits = obstacle(cluster, shapes, s, n) == FITS
+        for k in range(rules.rule_K.shape[0]):
+            value = INFEASIBLE
+            if fits:
+                value = score_node(rules.rule_K[k], rules.typical, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND)
+            if rules.mode == BY_BLOCKS:
+                total += rules.weight_K[k] * value
+            else:
+                score_KN[k, n] = value
+        if rules.mode == BY_BLOCKS:
+            score_KN[0, n] = total if fits else INFEASIBLE
+            if not everything:
+                update_block(score_KN[0], block_B, n, before)
+    if everything and rules.mode == BY_BLOCKS:
+        for b in range(block_B.shape[0]):
+            block_B[b] = block_maximum(score_KN[0], b)
 
 
 @inlined
-def block_maximum(score_N: FloatArray, b: int, size: int) -> float:
+def update_block(score_N: FloatArray, block_B: FloatArray, n: int, before: float) -> None:
+    b = n // block_size(score_N.shape[0])
+    if score_N[n] >= block_B[b]:
+        block_B[b] = score_N[n]
+    elif before == block_B[b]:
+        block_B[b] = block_maximum(score_N, b)
+
+
+@inlined
+def block_maximum(score_N: FloatArray, b: int) -> float:
+    size = block_size(score_N.shape[0])
     highest = INFEASIBLE
     for n in range(b * size, min((b + 1) * size, score_N.shape[0])):
         highest = max(highest, score_N[n])
@@ -187,43 +188,15 @@ def best_by_blocks(score_N: FloatArray, block_B: FloatArray) -> int:
 
 
 @inlined
-def score_planes(
-    cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, score_KN: FloatArray, n: int
-) -> None:
-    """One raw score per rule; infeasible in all planes alike."""
-    fits = obstacle(cluster, shapes, s, n) == FITS
-    for k in range(rules.rule_K.shape[0]):
-        score_KN[k, n] = INFEASIBLE
-        if fits:
-            score_KN[k, n] = score_node(
-                rules.rule_K[k], rules.typical, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND
-            )
+def first_maximum(total_N: FloatArray) -> int:
+    best = 0
+    for n in range(1, total_N.shape[0]):
+        if total_N[n] > total_N[best]:
+            best = n
+    return best if total_N[best] != INFEASIBLE else -1
 
 
-@inlined
-def score_all(
-    cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, score_KN: FloatArray
-) -> None:
-    for n in range(score_KN.shape[1]):
-        score_planes(cluster, shapes, s, node_NF, rules, score_KN, n)
-
-
-@inlined
-def refresh_planes(
-    cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, cache: ScoreCache, c: int
-) -> None:
-    nodes, changes, seen = cache.newest_N.shape[0], cache.counters_2[0], cache.seen_C[c]
-    cache.seen_C[c] = changes
-    if seen < 0 or changes - seen > nodes:
-        score_all(cluster, shapes, s, node_NF, rules, cache.score_CKN[c])
-        return
-    for change in range(seen, changes):
-        n = cache.changed_L[change % nodes]
-        if cache.newest_N[n] == change + 1:
-            score_planes(cluster, shapes, s, node_NF, rules, cache.score_CKN[c], n)
-
-
-@inlined
+@kernel
 def weighted_total(score_KN: FloatArray, weight_K: FloatArray, minmax_K: BoolArray, total_N: FloatArray) -> None:
     """Normalises as kube-scheduler does (whole numbers 0..100 over the candidates; all equal gives 0), then weighs."""
     for n in range(total_N.shape[0]):
@@ -240,13 +213,3 @@ def weighted_total(score_KN: FloatArray, weight_K: FloatArray, minmax_K: BoolArr
             if minmax_K[k]:
                 value = np.floor((value - low) * 100.0 / (high - low)) if high > low else 0.0
             total_N[n] += weight_K[k] * value
-
-
-@inlined
-def best_of_sum(rules: Rules, score_KN: FloatArray, total_N: FloatArray) -> int:
-    weighted_total(score_KN, rules.weight_K, rules.minmax_K, total_N)
-    best = 0
-    for n in range(1, total_N.shape[0]):
-        if total_N[n] > total_N[best]:
-            best = n
-    return best if total_N[best] != INFEASIBLE else -1

@@ -68,7 +68,7 @@ def _numba_cache_in(path: Path) -> Iterator[None]:
 
 def kernel(function: Function) -> Function:
     """Compiles on first call, keeps the result on disk, releases the interpreter lock while running."""
-    return _compile(function, forceinline=False)
+    return _compile(function)
 
 
 def inlined(function: Function) -> Function:
@@ -80,9 +80,20 @@ def inlined(function: Function) -> Function:
     return _compile(function, forceinline=True)
 
 
-def _compile(function: Function, forceinline: bool) -> Function:
+def inner(function: Function) -> Function:
+    """A kernel that only kernels call. Unwrapping a scene for Python takes longer to compile than most functions."""
+    return _compile(function, no_cpython_wrapper=True)
+
+
+def inlined_inner(function: Function) -> Function:
+    return _compile(function, forceinline=True, no_cpython_wrapper=True)
+
+
+def _compile(function: Function, **options: Any) -> Function:
     with _numba_cache_in(cache_directory()):
-        # No reference counting: kernels allocate nothing, and counting the arrays of a scene costs more than the work.
-        options: dict[str, Any] = {"forceinline": forceinline, "_nrt": False}
-        compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        # No reference counting (_nrt): kernels allocate nothing, and counting the arrays of a scene costs more than
+        # the work itself.
+        compiled: Function = numba.njit(
+            cache=True, nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True, **options
+        )(function)
     return compiled

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pilotage.kernels.choosing import Rules, choose_node
-from pilotage.kernels.compiling import inlined, kernel
+from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.kernels.devices import choose_devices
 from pilotage.kernels.events import SEQUENCE, Scene, decide, next_decision
 from pilotage.kernels.feasibility import narrowing_reason
@@ -33,7 +33,7 @@ def empty_tape(pods: int, reasons: int) -> Tape:
     return Tape(np.zeros((pods, len(METERS))), np.zeros(pods, np.int64), np.zeros(reasons, np.int64))
 
 
-@inlined
+@inlined_inner
 def record(scene: Scene, tape: Tape, pod: int) -> None:
     """Writes down the state after the decision about `pod`, which every pod before it had already."""
     s = scene.timeline.shape_P[pod]
@@ -66,7 +66,16 @@ def run_episode(scene: Scene, rules: Rules, device_rule: int, seed: int, tape: T
         record(scene, tape, pod)
 
 
-@inlined
+@kernel
+def step(scene: Scene, tape: Tape, pod: int, node: int, devices: int) -> int:
+    """For deciders in Python: carries out their decision about `pod` (-1 at the start), returns the next pod to decide."""
+    if pod >= 0:
+        decide(scene, pod, node, devices)
+        record(scene, tape, pod)
+    return next_decision(scene)
+
+
+@inlined_inner
 def devices_on(scene: Scene, rules: Rules, device_rule: int, s: int, node: int, draw: float) -> int:
     """The devices for shape s: by the policy where it has an opinion, else by the device rule."""
     cluster, shapes = scene.cluster, scene.shapes

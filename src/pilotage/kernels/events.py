@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pilotage.kernels.choosing import ScoreCache, note_change
-from pilotage.kernels.compiling import inlined, kernel
+from pilotage.kernels.compiling import inlined_inner, inner
 from pilotage.kernels.feasibility import ShapeArrays
 from pilotage.kernels.features import encode_node
 from pilotage.kernels.meters import RUNNING, WAITING, WAITING_GPU, Meters, measure_node
@@ -24,7 +24,7 @@ POD_STATES = ("not arrived", "running", "waiting", "finished", "refused")
 # Progress.counter_X
 ARRIVED, NODE_EVENTS, DEPARTURES, WAITING_PODS, FREED, ROUND, IN_ROUND, SEQUENCE = range(8)
 
-shift_resources = inlined(shift)
+shift_resources = inlined_inner(shift)
 
 
 class Timeline(NamedTuple):
@@ -101,7 +101,7 @@ def fresh_progress(pods: int, shapes: int, start: float) -> Progress:
     )
 
 
-@inlined
+@inlined_inner
 def next_decision(scene: Scene) -> int:
     """Runs the clock up to the next pod that needs a decision; -1 at the end of the run."""
     progress, timeline = scene.progress, scene.timeline
@@ -140,7 +140,7 @@ def next_decision(scene: Scene) -> int:
             wait(scene, i)  # one of its shape already waits and nothing was freed: it cannot fit either
 
 
-@inlined
+@inner
 def next_retry(scene: Scene) -> int:
     """First waiting pod, by priority then arrival, whose shape has not failed in this round; -1 = round over."""
     progress, timeline = scene.progress, scene.timeline
@@ -157,7 +157,7 @@ def next_retry(scene: Scene) -> int:
     return best
 
 
-@inlined
+@inlined_inner
 def decide(scene: Scene, pod: int, node: int, devices: int) -> None:
     """Carries out a decision: the pod runs on `node` (and its `devices`), or -1: it waits or is refused."""
     progress, timeline = scene.progress, scene.timeline
@@ -181,7 +181,7 @@ def decide(scene: Scene, pod: int, node: int, devices: int) -> None:
         push_departure(progress, pod)
 
 
-@inlined
+@inner
 def occupy(scene: Scene, s: int, node: int, devices: int, sign: int) -> None:
     """Takes or gives back a pod's resources and brings everything that depends on the node up to date."""
     shapes = scene.shapes
@@ -193,7 +193,7 @@ def occupy(scene: Scene, s: int, node: int, devices: int, sign: int) -> None:
     scene.meters.total_M[RUNNING] += sign
 
 
-@inlined
+@inner
 def depart(scene: Scene) -> None:
     progress = scene.progress
     pod = progress.heap_pod_H[0]
@@ -203,7 +203,7 @@ def depart(scene: Scene) -> None:
     progress.counter_X[FREED] = 1
 
 
-@kernel
+@inner
 def change_node(scene: Scene, node: int, up: bool) -> None:
     """A failing node loses its pods: they wait again, from the start. A recovered one is empty."""
     if scene.cluster.alive_N[node] == up:
@@ -218,7 +218,7 @@ def change_node(scene: Scene, node: int, up: bool) -> None:
     scene.progress.counter_X[FREED] = 1  # recovered: room; failed: its pods must be tried elsewhere
 
 
-@kernel
+@inner
 def evict(scene: Scene, pod: int) -> None:
     progress = scene.progress
     occupy(scene, scene.timeline.shape_P[pod], progress.node_P[pod], progress.devices_P[pod], -1)
@@ -231,7 +231,7 @@ def evict(scene: Scene, pod: int) -> None:
         progress.state_P[pod] = REFUSED
 
 
-@kernel
+@inner
 def drop_departures_of_evicted(progress: Progress) -> None:
     """Builds the heap anew from the pods that still run."""
     size = progress.counter_X[DEPARTURES]
@@ -242,7 +242,7 @@ def drop_departures_of_evicted(progress: Progress) -> None:
             push_departure(progress, pod)  # never writes beyond what was read
 
 
-@inlined
+@inner
 def wait(scene: Scene, pod: int) -> None:
     """Puts the pod into the list of its shape, in order of arrival."""
     progress, s = scene.progress, scene.timeline.shape_P[pod]
@@ -263,7 +263,7 @@ def wait(scene: Scene, pod: int) -> None:
     count_waiting(scene, s, 1)
 
 
-@inlined
+@inlined_inner
 def stop_waiting(scene: Scene, pod: int) -> None:
     """Only the first of a shape is ever tried, so only the first can stop waiting."""
     s = scene.timeline.shape_P[pod]
@@ -272,14 +272,14 @@ def stop_waiting(scene: Scene, pod: int) -> None:
     count_waiting(scene, s, -1)
 
 
-@inlined
+@inlined_inner
 def count_waiting(scene: Scene, s: int, sign: int) -> None:
     scene.progress.counter_X[WAITING_PODS] += sign
     scene.meters.total_M[WAITING] += sign
     scene.meters.total_M[WAITING_GPU] += sign * scene.shapes.gpu_milli_S[s] * scene.shapes.gpu_count_S[s]
 
 
-@inlined
+@inlined_inner
 def pass_time(scene: Scene, moment: float) -> None:
     """Moves the clock; what the meters showed until now goes into samples and integrals."""
     now, series, total_M = scene.progress.now_1[0], scene.series, scene.meters.total_M
@@ -299,7 +299,7 @@ def pass_time(scene: Scene, moment: float) -> None:
         scene.progress.now_1[0] = moment
 
 
-@inlined
+@inlined_inner
 def push_departure(progress: Progress, pod: int) -> None:
     """Binary heap by (time, pod)."""
     time_H, pod_H = progress.heap_time_H, progress.heap_pod_H
@@ -315,7 +315,7 @@ def push_departure(progress: Progress, pod: int) -> None:
     time_H[i], pod_H[i] = time, pod
 
 
-@inlined
+@inlined_inner
 def pop_departure(progress: Progress) -> None:
     time_H, pod_H = progress.heap_time_H, progress.heap_pod_H
     progress.counter_X[DEPARTURES] -= 1

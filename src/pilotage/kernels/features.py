@@ -83,7 +83,7 @@ def encode_all(cluster: ClusterArrays, rank_N: IntArray, node_NF: FloatArray) ->
         encode_node(cluster, n, rank_N[n], node_NF)
 
 
-@inlined
+@kernel
 def random_unit(seed: int, sequence: int) -> float:
     """A number in [0, 1) from two integers (splitmix64 finaliser); the same on every machine."""
     z = (seed * 0x9E3779B9 + sequence * 0x85EBCA6B + 0x165667B1) & 0xFFFFFFFFFFFF

@@ -43,7 +43,7 @@ def go_source(seed: int, cooked_607: UIntArray) -> GoSource:
     return GoSource(words, np.array([0, LENGTH - TAP], np.int64))
 
 
-@inlined
+@kernel
 def int63(source: GoSource) -> int:
     position = source.position_2
     for k in range(2):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pilotage.kernels.compiling import inlined, kernel
+from pilotage.kernels.compiling import inlined, inlined_inner, inner, kernel
 from pilotage.kernels.fragmentation import Typical, amounts
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import FloatArray, IntArray
@@ -35,6 +35,7 @@ METERS = (
 GPU_USED, CPU_USED, MEMORY_USED, NODES_USED, DEVICES_USED, AMOUNTS = range(6)
 CPU_SHARE_SUM, CPU_SHARE_SQUARES, GPU_SHARE_SUM, GPU_SHARE_SQUARES, RUNNING, WAITING, WAITING_GPU = range(12, 19)
 NODE_METERS = 16  # the first ones are sums over nodes
+MOST_SLACK = 0.002  # GPU milli; see settle
 
 
 class Meters(NamedTuple):
@@ -50,7 +51,7 @@ def empty_meters(nodes: int, typical: Typical) -> Meters:
     return Meters(typical, np.zeros(len(METERS)), np.zeros((nodes, NODE_METERS)), np.zeros(1, np.int64))
 
 
-@kernel
+@inner
 def measure_node(cluster: ClusterArrays, meters: Meters, n: int) -> None:
     """Brings the totals up to date after node n changed."""
     before_M = meters.node_NM[n]
@@ -93,7 +94,7 @@ def measure_all(cluster: ClusterArrays, meters: Meters) -> None:
     add_up(meters)
 
 
-@kernel
+@inner
 def add_up(meters: Meters) -> None:
     """Totals afresh, node by node in order: the published order of additions."""
     meters.changes_1[0] = 0
@@ -129,13 +130,17 @@ def near_half_cent(value: float, slack: float) -> bool:
     return abs(cents - np.floor(cents) - 0.5) <= slack * 100.0 + cents * 1e-15
 
 
-@inlined
+@inlined_inner
 def settle(meters: Meters) -> None:
-    """Adds up afresh where the two published decimals could depend on the order of additions."""
+    """Adds up afresh where the two published decimals could depend on the order of additions.
+
+    On clusters so large (beyond some 30,000 nodes) that the order alone moves the second decimal nothing is settled:
+    no published figure exists there, and adding up at every decision would make runs quadratic.
+    """
     milli, free = fragmented(meters.total_M), idle(meters.total_M)
     slack = (free + 1.0) * (meters.node_NM.shape[0] + 16) * 4.5e-16
+    if meters.changes_1[0] == 0 or slack > MOST_SLACK:
+        return
     ratio_slack = 200.0 * slack / free if free > 0 else 0.0
-    if meters.changes_1[0] > 0 and (
-        near_half_cent(milli, slack) or (free > 0 and near_half_cent(100.0 * milli / free, ratio_slack))
-    ):
+    if near_half_cent(milli, slack) or (free > 0 and near_half_cent(100.0 * milli / free, ratio_slack)):
         add_up(meters)

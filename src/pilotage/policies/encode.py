@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pilotage.kernels.features import NODE_FEATURES, POD_FEATURES, encode_all
 from pilotage.kernels.feasibility import ShapeArrays
+from pilotage.kernels.features import NODE_FEATURES, POD_FEATURES, encode_all
 from pilotage.model.cluster import SCORED_CPU_MILLI, SCORED_MEMORY_BYTES, ClusterState
 from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape
 

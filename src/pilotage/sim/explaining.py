@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from pilotage.kernels.events import decide
 from pilotage.kernels.feasibility import obstacles
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.policies.explain import Explanation, count_reasons, rank_candidates, request_text, verdict
@@ -12,7 +11,7 @@ from pilotage.sim.engine import Run
 
 
 def explain_pod(run: Run, name: str) -> Explanation:
-    """The first decision about the pod. The run must not have passed it; it is carried out, so a run can go on."""
+    """The first decision about the pod. The run must not have passed it; it stops there."""
     try:
         pod = list(run.workload.names).index(name)
     except ValueError:
@@ -27,7 +26,7 @@ def explain_pod(run: Run, name: str) -> Explanation:
     batch = run.interpreter.batch(s, np.arange(len(state.nodes)))
     names = tuple(n.name for n in state.nodes)
     candidates = rank_candidates(run.policy, batch, names, np.arange(len(names)))
-    explanation = Explanation(
+    return Explanation(
         pod=name,
         request=request_text(run.workload.shapes[s]),
         policy=run.policy.name,
@@ -38,5 +37,3 @@ def explain_pod(run: Run, name: str) -> Explanation:
         devices=tuple(d for d in range(devices.bit_length()) if (devices >> d) & 1),
         verdict=verdict(candidates, len(names)),
     )
-    decide(scene, pod, node, devices)
-    return explanation

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pilotage.kernels.choosing import INFEASIBLE
-from pilotage.kernels.episode import Tape, record
-from pilotage.kernels.events import SEQUENCE, Scene, decide, next_decision
+from pilotage.kernels.episode import Tape, step
+from pilotage.kernels.events import SEQUENCE, Scene
 from pilotage.kernels.feasibility import feasible_some
 from pilotage.kernels.features import POD_DRAW, random_unit
 from pilotage.model.workload import FloatArray, IntArray, Workload
@@ -40,13 +40,10 @@ class Interpreter:
 
     def advance(self, tape: Tape, stop_at: int = -1) -> int:
         """As kernels.episode.run_episode."""
-        while True:
-            pod = int(next_decision(self.scene))
-            if pod < 0 or pod == stop_at:
-                return pod
-            node, devices = self.decision(pod)
-            decide(self.scene, pod, node, devices)
-            record(self.scene, tape, pod)
+        pod = step(self.scene, tape, -1, -1, 0)
+        while pod not in (-1, stop_at):
+            pod = step(self.scene, tape, pod, *self.decision(pod))
+        return pod
 
     def decision(self, pod: int) -> tuple[int, int]:
         """Node and devices for the pod, (-1, 0) when it fits nowhere."""

@@ -1,0 +1,40 @@
+"""The kernels are also right as plain Python: a quick part of the tests again, with NUMBA_DISABLE_JIT=1.
+
+There numpy's integers check what compiled code does silently: an index out of range, an overflow.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent.parent
+WRAPPING = ("gorand", "features")  # random numbers are meant to overflow; nothing else is
+QUICK = [
+    "kernels/test_scores_against_twins.py",
+    "kernels/test_feasibility_and_devices.py",
+    "kernels/test_typical_pods.py",
+    "kernels/test_go_random.py",
+    "kernels/test_runs_against_twins.py",
+    "properties/test_invariants.py",
+]
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="this is the run without compilation")
+def test_kernels_as_plain_python_pass_their_quick_tests() -> None:
+    overflow = "ignore:overflow encountered:RuntimeWarning:pilotage.kernels"
+    expected = [f"-W{overflow}.{module}" for module in WRAPPING]
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not data", *expected, *QUICK],
+        cwd=TESTS,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
