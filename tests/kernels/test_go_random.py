@@ -24,6 +24,8 @@ PRINTED = {
 }
 SEEDS = st.one_of(st.integers(-(2**33), 2**33), st.sampled_from([0, 1, -1, 2**31 - 1, 1 - 2**31, 2**31, 2**62]))
 
+BOUNDS = st.one_of(st.integers(1, 2**31 - 1), st.sampled_from([1, 2, 64, 2**30, 2**30 + 1]))
+
 
 def kernel_source(seed: int) -> gorand.GoSource:
     return gorand.go_source(seed, np.array(cooked(), np.uint64))

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.kernels.choosing import BY_BLOCKS, BY_RESCORING, BY_SCAN, empty_cache
+from pilotage.kernels.choosing import BY_BLOCKS, BY_RESCORING, BY_SCAN, empty_cache, weighted_total
 from pilotage.kernels.episode import run_episode
 from pilotage.kernels.events import POD_STATES
 from pilotage.kernels.meters import AMOUNTS, DEVICES_USED, GPU_USED, NODES_USED
@@ -30,7 +30,7 @@ from pilotage.workloads.openb import read_nodes, read_pods
 from reference import fragmentation as slow
 from reference.choices import SlowPolicy
 from reference.openb_run import openb_run, tables
-from reference.scores import RULES
+from reference.scores import RULES, normalised
 from reference.strategies import NodeEvents, checked, node_lists, shapes, timed_cases
 from reference.timed_run import SlowRun
 
@@ -176,7 +176,58 @@ def test_policy_in_plain_python_takes_the_same_course(
     assert_same_course(run, twin)
 
 
+def test_waiting_pods_are_tried_by_priority_then_arrival() -> None:
+    """One node for one pod at a time; every pod has a shape of its own, so that only the order decides."""
+    nodes = [Node("n", 100_000, 10**9, pods=1)]
+    priorities = [0, 1, 0, 2, 1, 0, 2]
+    workload = Workload.of(
+        Pod(f"p{i}", PodShape(100 + 7 * i % 5, priority=priority), arrival=float(i) / 10, duration=10.0)
+        for i, priority in enumerate(priorities)
+    )
+    run = Run(nodes, workload, ALL["first-fit@1"], RunSettings(retry=True))
+    run.advance()
+    assert np.argsort(run.scene.progress.placed_at_P).tolist() == [0, 3, 6, 1, 4, 2, 5]
+
+
+def test_evicted_pods_wait_in_order_of_arrival_and_start_again() -> None:
+    nodes = [Node("a", 1000, 10**9, pods=2), Node("b", 1000, 10**9, pods=1)]
+    workload = Workload.of(Pod(f"p{i}", PodShape(1), arrival=float(i), duration=20.0) for i in range(5))
+    events = (NodeEvent(6.0, "a", False), NodeEvent(30.0, "a", True))
+    run = Run(nodes, workload, ALL["first-fit@1"], RunSettings(retry=True, node_events=events))
+    run.advance()
+    progress = run.scene.progress
+    assert progress.restarts_P.tolist() == [1, 1, 0, 0, 0]
+    assert progress.placed_at_P.tolist() == [22.0, 30.0, 2.0, 30.0, 42.0]
+    assert progress.node_P.tolist() == [1, 0, 1, 0, 1]
+
+
 # Ways of choosing
+
+
+SCORES = st.one_of(st.integers(0, 100).map(float), st.floats(-5, 5))
+
+
+@given(st.integers(1, 3), st.integers(1, 8), st.data())
+@checked(150)
+def test_weighted_total_normalises_to_whole_numbers_over_the_candidates(
+    rules: int, nodes: int, data: st.DataObject
+) -> None:
+    rows = st.lists(SCORES, min_size=nodes, max_size=nodes)
+    raw_KN = np.array(data.draw(st.lists(rows, min_size=rules, max_size=rules)))
+    candidates = data.draw(st.lists(st.booleans(), min_size=nodes, max_size=nodes))
+    minmax = data.draw(st.lists(st.booleans(), min_size=rules, max_size=rules))
+    weights = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=rules, max_size=rules))
+    raw_KN[:, ~np.array(candidates)] = -np.inf
+    total_N = np.full(nodes, np.nan)
+    weighted_total(raw_KN, np.array(weights), np.array(minmax), total_N)
+    chosen = [n for n in range(nodes) if candidates[n]]
+    expected = [0.0] * len(chosen)
+    for k in range(rules):
+        raw = [float(raw_KN[k, n]) for n in chosen]
+        values = normalised(raw) if minmax[k] and raw else raw
+        expected = [total + weights[k] * value for total, value in zip(expected, values, strict=True)]
+    assert [total_N[n] for n in chosen] == expected
+    assert all(total_N[n] == -np.inf for n in range(nodes) if not candidates[n])
 
 
 def with_mode(run: Run, mode: int, cache_bytes: int) -> None:

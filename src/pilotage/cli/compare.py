@@ -23,6 +23,7 @@ from pilotage.cli.options import (
     parse_policies,
     parse_seeds,
     print_json,
+    progress_bar,
     trace_sources,
 )
 
@@ -77,10 +78,8 @@ def compare(
         timing=Timing(load=tuned, arrivals=arrivals, warm_up=warm_up, mtbf_hours=mtbf, mttr_hours=mttr),
     )
     screen = console()
-    with screen.status("comparing") as status:
-        outcome = run_comparison(
-            comparison, jobs, lambda done, total: status.update(f"comparing: {done} of {total} runs")
-        )
+    with progress_bar(screen, "comparing") as advance:
+        outcome = run_comparison(comparison, jobs, advance)
     if out is not None:
         from pilotage.report.html import write_report
 

@@ -14,7 +14,7 @@ from pilotage.cli.options import JsonOption, print_json
 
 EXAMPLE = "Example: pilotage doctor"
 
-CORE = ("numba", "numpy", "polars", "plotly", "pydantic", "pyyaml", "rich", "scipy", "typer")
+CORE = ("numba", "numpy", "polars", "plotly", "pyyaml", "rich", "scipy", "typer")
 
 
 def doctor(

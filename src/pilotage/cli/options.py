@@ -6,7 +6,8 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -125,6 +126,17 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(stderr=True)
+
+
+@contextmanager
+def progress_bar(screen: Console, what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, nothing in a log. Yields what is told (done, total)."""
+    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def print_json(content: object) -> None:

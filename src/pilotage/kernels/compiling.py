@@ -93,7 +93,6 @@ def _compile(function: Function, **options: Any) -> Function:
     with _numba_cache_in(cache_directory()):
         # No reference counting (_nrt): kernels allocate nothing, and counting the arrays of a scene costs more than
         # the work itself.
-        compiled: Function = numba.njit(
-            cache=True, nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True, **options
-        )(function)
+        options |= {"_nrt": False, "no_cfunc_wrapper": True}
+        compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     return compiled

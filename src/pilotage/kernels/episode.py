@@ -68,7 +68,7 @@ def run_episode(scene: Scene, rules: Rules, device_rule: int, seed: int, tape: T
 
 @kernel
 def step(scene: Scene, tape: Tape, pod: int, node: int, devices: int) -> int:
-    """For deciders in Python: carries out their decision about `pod` (-1 at the start), returns the next pod to decide."""
+    """For deciders in Python: carries out their decision about `pod` (-1 at first), returns the next pod to decide."""
     if pod >= 0:
         decide(scene, pod, node, devices)
         record(scene, tape, pod)

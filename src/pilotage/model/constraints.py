@@ -38,6 +38,8 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Taint:
+    """Keeps pods away that do not tolerate it."""
+
     key: str
     value: str = ""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"

@@ -68,6 +68,8 @@ class Gang:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
+    """One pod, as a row of a workload."""
+
     name: str
     shape: PodShape
     namespace: str = "default"

@@ -72,10 +72,10 @@ def _wrong_devices(batch: DecisionBatch, device_BN: IntArray) -> Iterator[str]:
     for b, n in np.argwhere((device_BN >= 0) & batch.feasible_BN):
         milli = batch.pod("gpu_milli")[b, 0]
         left_D = batch.device_left_BND[b, n]
-        if batch.pod("gpu_count")[b, 0] == 1 and milli < 1000:
-            if device_BN[b, n] >= len(left_D) or left_D[device_BN[b, n]] < milli:
-                yield "names a device without room for the pod"
-                return
+        shares = batch.pod("gpu_count")[b, 0] == 1 and milli < 1000
+        if shares and (device_BN[b, n] >= len(left_D) or left_D[device_BN[b, n]] < milli):
+            yield "names a device without room for the pod"
+            return
 
 
 def _score(policy: Policy, batch: DecisionBatch) -> tuple[FloatArray, IntArray]:

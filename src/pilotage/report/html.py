@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pilotage import __version__
-from pilotage.report.tables import COLUMNS
 from pilotage.workloads.openb import replace_file
 
 if TYPE_CHECKING:
     from pilotage.sim.compare import Outcome
+
+COLUMNS = {
+    "gpu_allocation_percent": "GPU allocated %",
+    "fragmentation_percent": "fragmented %",
+    "failed_pods": "failed pods",
+    "lost_before_l0_percent": "lost before L0 %",
+    "gpu_weighted_wait": "GPU-weighted wait s",
+}
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">

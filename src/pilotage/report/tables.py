@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 
@@ -14,12 +15,19 @@ if TYPE_CHECKING:
     from pilotage.sim.compare import Outcome, Row
 
 COLUMNS = {
-    "gpu_allocation_percent": "GPU allocated %",
-    "fragmentation_percent": "fragmented %",
-    "failed_pods": "failed pods",
-    "lost_before_l0_percent": "lost before L0 %",
-    "gpu_weighted_wait": "GPU-weighted wait s",
+    "gpu_allocation_percent": "GPU %",
+    "fragmentation_percent": "frag. %",
+    "failed_pods": "failed",
+    "lost_before_l0_percent": "lost < L0 %",
+    "gpu_weighted_wait": "GPU wait s",
 }
+
+
+_LEGEND = (
+    "GPU %: GPU allocated; frag.: free GPU that typical pods could not use; lost < L0: GPU of pods refused while there "
+    "was room by convention; room: share of the way from FGD to the packing bound. ±: 95 % interval over seeds, paired "
+    "for differences."
+)
 
 
 def summary_table(outcome: Outcome) -> RenderableType:
@@ -30,19 +38,19 @@ def summary_table(outcome: Outcome) -> RenderableType:
         policies = list(dict.fromkeys(row.policy for row in outcome.summary if row.trace == trace))
         metrics = [metric for metric in COLUMNS if (trace, policies[0], metric) in rows]
         first = rows[trace, policies[0], metrics[0]]
-        table = Table(title=_title(outcome, trace), title_justify="left")
+        table = Table(title=_title(outcome, trace), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("policy", no_wrap=True)
         for metric in metrics:
             table.add_column(COLUMNS[metric], justify="right")
-        table.add_column(f"GPU % against {first.baseline}", justify="right")
+        table.add_column(f"against {first.baseline}", justify="right")
         if outcome.bounds:
-            table.add_column("room closed", justify="right")
+            table.add_column("room", justify="right")
         for policy in policies:
             own = rows[trace, policy, "gpu_allocation_percent"]
             cells = [_interval(rows[trace, policy, metric]) for metric in metrics]
             table.add_row(policy, *cells, _difference(own), *([_room(own)] if outcome.bounds else []))
         tables.append(table)
-    return Group(*tables)
+    return Group(*tables, _LEGEND)
 
 
 def _title(outcome: Outcome, trace: str) -> str:
@@ -55,9 +63,10 @@ def _title(outcome: Outcome, trace: str) -> str:
 
 
 def _interval(row: Row) -> str:
-    if row.low is None or row.high is None:
-        return f"{row.mean:.2f}"
-    return f"{row.mean:.2f} ± {row.high - row.mean:.2f}"
+    digits = 0 if row.metric in ("failed_pods", "gpu_weighted_wait") else 2
+    if row.high is None or row.metric == "lost_before_l0_percent":
+        return f"{row.mean:.{digits}f}"
+    return f"{row.mean:.{digits}f} ± {row.high - row.mean:.{digits}f}"
 
 
 def _difference(row: Row) -> str:
@@ -65,7 +74,7 @@ def _difference(row: Row) -> str:
         return "baseline"
     if row.difference_low is None or row.difference_high is None:
         return f"{row.difference:+.2f}"
-    return f"{row.difference:+.2f} ({row.difference_low:+.2f} to {row.difference_high:+.2f})"
+    return f"{row.difference:+.2f} ± {row.difference_high - row.difference:.2f}"
 
 
 def _room(row: Row) -> str:

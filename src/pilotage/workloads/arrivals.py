@@ -12,7 +12,7 @@ from pilotage.kernels import gorand
 from pilotage.kernels.gorand import UIntArray
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
-from pilotage.model.workload import GPU_MILLI, IntArray, Workload
+from pilotage.model.workload import GPU_MILLI, FloatArray, IntArray, Workload
 
 # The published simulator starts ten informers between the shuffle and the order of nodes; each draws one number.
 _HIDDEN_DRAWS = 10
@@ -87,22 +87,44 @@ def poisson_arrival(
 ) -> Workload:
     """Pods drawn from the trace with replacement, arriving as a Poisson process that offers `load`.
 
-    The load is offered GPU time over GPU capacity (CPU time where no pod asks for GPU).
+    The load is offered GPU time over GPU capacity (CPU time where no pod asks for GPU). The run starts in the steady
+    state: at time 0 come the pods that would be running in a cluster without limits (long ones in proportion to their
+    length, with what is left of their time). Real durations have long tails; from an empty cluster the steady state
+    would not be reached within any sensible number of arrivals.
     """
     if not np.isfinite(load) or load <= 0:
         raise InputError(f"load {load}", field="load", expected="a positive number")
     if not np.isfinite(workload.duration_P).all():
         raise InputError("some pods never depart, so no steady load can be offered", expected="pods with durations")
-    amount_P, capacity = workload.gpu_milli_P.astype(np.float64), 1000.0 * sum(node.gpu_count for node in nodes)
-    if not amount_P.any() or not capacity:
-        amount_P = np.array([shape.cpu_milli for shape in workload.shapes], np.float64)[workload.shape_P]
-        capacity = float(sum(node.cpu_milli for node in nodes))
+    amount_P, capacity = _amounts(workload, nodes)
     work = float((amount_P * workload.duration_P).mean())
-    if work <= 0:
+    if work <= 0 or capacity <= 0:
         raise InputError("the pods ask for nothing over time, so no load can be offered")
+    rate = load * capacity / work
+    length_P = workload.duration_P
     random = np.random.Generator(np.random.PCG64(seed))
+    running = int(random.poisson(rate * length_P.mean()))
+    if running + (arrivals or 0) > MAX_PODS:
+        raise InputError(f"this load needs more than {MAX_PODS} pods", field="load")
+    first = random.choice(len(workload), size=running, p=length_P / length_P.sum())
+    left = length_P[first] * random.random(running)
     count = arrivals or len(workload)
-    rows = random.integers(len(workload), size=count)
-    times = np.cumsum(random.exponential(work / (load * capacity), size=count))
-    drawn = workload.take(rows, [f"{workload.names[i]}-draw-{k}" for k, i in enumerate(rows)])
-    return replace(drawn, arrival_P=times, timed=True)
+    later = random.integers(len(workload), size=count)
+    times = np.cumsum(random.exponential(1 / rate, size=count))
+    rows = np.concatenate([first, later])
+    names = [f"{workload.names[i]}-draw-{k}" for k, i in enumerate(rows)]
+    return replace(
+        workload.take(rows, names),
+        arrival_P=np.concatenate([np.zeros(running), times]),
+        duration_P=np.concatenate([left, length_P[later]]),
+        timed=True,
+    )
+
+
+def _amounts(workload: Workload, nodes: tuple[Node, ...]) -> tuple[FloatArray, float]:
+    """What the load is counted in: GPU milli, or CPU milli where GPUs play no part."""
+    gpu_P, gpus = workload.gpu_milli_P.astype(np.float64), sum(node.gpu_count for node in nodes)
+    if gpu_P.any() and gpus:
+        return gpu_P, float(GPU_MILLI * gpus)
+    cpu_S = np.array([shape.cpu_milli for shape in workload.shapes], np.float64)
+    return cpu_S[workload.shape_P], float(sum(node.cpu_milli for node in nodes))
