@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,18 +43,20 @@ def cache_directory() -> Path:
     """`PILOTAGE_CACHE`, or the user's cache directory; one folder per state of the sources, old ones removed."""
     base = Path(os.environ.get("PILOTAGE_CACHE") or platformdirs.user_cache_dir("pilotage")) / "kernels"
     path = base / source_hash()
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.utime(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.utime(path)
+    except OSError:  # a read-only home: this process compiles for itself
+        return Path(tempfile.mkdtemp(prefix="pilotage-kernels-"))
     _remove_old_caches(base)
     return path
 
 
 def _remove_old_caches(base: Path) -> None:
-    import shutil
-
-    folders = sorted((p for p in base.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime, reverse=True)
-    for old in folders[_OLD_CACHES_KEPT:]:
-        shutil.rmtree(old, ignore_errors=True)
+    with suppress(OSError):  # another process may be removing the same folders
+        folders = sorted((p for p in base.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime, reverse=True)
+        for old in folders[_OLD_CACHES_KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager

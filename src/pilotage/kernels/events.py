@@ -1,7 +1,9 @@
 """What happens when: arrivals, departures, node failures and recoveries, and the retries of waiting pods.
 
-The order at one moment is departures, node events, retries, arrivals. `next_decision` runs the clock to the next pod
-that must be decided; `decide` carries the decision out. Compiled runs and policies in plain Python share both.
+The order at one moment is departures, node events, retries, arrivals. A gang is tried when its last pod has arrived:
+pod after pod, and when one does not fit all are taken back, so that a gang runs whole or not at all.
+`next_decision` runs the clock to the next pod that must be decided; `decide` carries the decision out. Compiled runs
+and policies in plain Python share both.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ POD_STATES = ("not arrived", "running", "waiting", "finished", "refused")
 
 # Progress.counter_X
 ARRIVED, NODE_EVENTS, DEPARTURES, WAITING_PODS, FREED, ROUND, IN_ROUND, SEQUENCE = range(8)
+GANG, MEMBER, WAITING_GANGS = range(8, 11)  # gang being tried + 1 (0 = none), its next member, gangs in the queue
 
 shift_resources = inlined_inner(shift)
 
@@ -33,6 +36,9 @@ class Timeline(NamedTuple):
     shape_P: IntArray
     arrival_P: FloatArray
     duration_P: FloatArray
+    gang_P: IntArray  # -1 = none
+    gang_start_G: IntArray  # members of gang g are gang_member_Q[gang_start_G[g] : gang_start_G[g + 1]]
+    gang_member_Q: IntArray
     event_time_E: FloatArray
     event_node_E: IntArray
     event_up_E: BoolArray
@@ -57,6 +63,9 @@ class Progress(NamedTuple):
     first_S: IntArray
     last_S: IntArray
     blocked_S: IntArray  # the round of retries in which the shape last did not fit
+    arrived_G: IntArray  # members of a gang that have arrived
+    queue_G: IntArray  # complete gangs that wait
+    blocked_G: IntArray
 
 
 class Series(NamedTuple):
@@ -82,10 +91,10 @@ class Scene(NamedTuple):
     series: Series
 
 
-def fresh_progress(pods: int, shapes: int, start: float) -> Progress:
+def fresh_progress(pods: int, shapes: int, gangs: int, start: float) -> Progress:
     return Progress(
         now_1=np.full(1, start),
-        counter_X=np.zeros(8, np.int64),
+        counter_X=np.zeros(11, np.int64),
         state_P=np.zeros(pods, np.int64),
         node_P=np.full(pods, -1, np.int64),
         devices_P=np.zeros(pods, np.int64),
@@ -98,6 +107,9 @@ def fresh_progress(pods: int, shapes: int, start: float) -> Progress:
         first_S=np.full(shapes, -1, np.int64),
         last_S=np.full(shapes, -1, np.int64),
         blocked_S=np.full(shapes, -1, np.int64),
+        arrived_G=np.zeros(gangs, np.int64),
+        queue_G=np.zeros(gangs, np.int64),
+        blocked_G=np.full(gangs, -1, np.int64),
     )
 
 
@@ -107,6 +119,8 @@ def next_decision(scene: Scene) -> int:
     progress, timeline = scene.progress, scene.timeline
     counter = progress.counter_X
     while True:
+        if counter[GANG] > 0:
+            return timeline.gang_member_Q[counter[MEMBER]]
         if counter[IN_ROUND]:
             pod = next_retry(scene)
             if pod >= 0:
@@ -135,34 +149,51 @@ def next_decision(scene: Scene) -> int:
             counter[NODE_EVENTS] += 1
         else:
             counter[ARRIVED] += 1
-            if progress.first_S[timeline.shape_P[i]] < 0:
+            if timeline.gang_P[i] >= 0:
+                join_gang(scene, i)
+            elif progress.first_S[timeline.shape_P[i]] < 0:
                 return i
-            wait(scene, i)  # one of its shape already waits and nothing was freed: it cannot fit either
+            else:
+                wait(scene, i)  # one of its shape already waits and nothing was freed: it cannot fit either
 
 
 @inner
 def next_retry(scene: Scene) -> int:
-    """First waiting pod, by priority then arrival, whose shape has not failed in this round; -1 = round over."""
-    progress, timeline = scene.progress, scene.timeline
-    best = -1
+    """First waiting pod or gang, by priority then arrival, that has not failed in this round; -1 = round over."""
+    progress, timeline, now = scene.progress, scene.timeline, scene.progress.counter_X[ROUND]
+    best, gang = -1, -1
     for s in range(progress.first_S.shape[0]):
-        pod = progress.first_S[s]
-        if pod < 0 or progress.blocked_S[s] == progress.counter_X[ROUND]:
-            continue
-        if best >= 0:
-            ahead = scene.shapes.priority_S[s] - scene.shapes.priority_S[timeline.shape_P[best]]
-            if ahead < 0 or (ahead == 0 and pod > best):
-                continue
-        best = pod
+        if progress.first_S[s] >= 0 and progress.blocked_S[s] != now and ahead(scene, progress.first_S[s], best):
+            best = progress.first_S[s]
+    for q in range(progress.counter_X[WAITING_GANGS]):
+        g = progress.queue_G[q]
+        pod = timeline.gang_member_Q[timeline.gang_start_G[g]]
+        if progress.blocked_G[g] != now and ahead(scene, pod, best):
+            best, gang = pod, g
+    if gang >= 0:
+        return try_gang(scene, gang)
     return best
+
+
+@inlined_inner
+def ahead(scene: Scene, pod: int, other: int) -> bool:
+    """Whether `pod` is tried before `other` (-1 = nobody)."""
+    if other < 0:
+        return True
+    shape_P, priority_S = scene.timeline.shape_P, scene.shapes.priority_S
+    lead = priority_S[shape_P[pod]] - priority_S[shape_P[other]]
+    return lead > 0 or (lead == 0 and pod < other)
 
 
 @inlined_inner
 def decide(scene: Scene, pod: int, node: int, devices: int) -> None:
     """Carries out a decision: the pod runs on `node` (and its `devices`), or -1: it waits or is refused."""
     progress, timeline = scene.progress, scene.timeline
-    s, now = timeline.shape_P[pod], progress.now_1[0]
+    s = timeline.shape_P[pod]
     progress.counter_X[SEQUENCE] += 1
+    if progress.counter_X[GANG] > 0:
+        decide_member(scene, pod, node, devices)
+        return
     if node < 0:
         progress.blocked_S[s] = progress.counter_X[ROUND]
         if not timeline.retry:
@@ -172,13 +203,108 @@ def decide(scene: Scene, pod: int, node: int, devices: int) -> None:
         return
     if progress.state_P[pod] == WAITS:
         stop_waiting(scene, pod)
-    progress.state_P[pod] = RUNS
-    progress.node_P[pod], progress.devices_P[pod], progress.placed_at_P[pod] = node, devices, now
+    place(scene, pod, node, devices)
+    expect_departure(scene, pod)
+
+
+@inner
+def place(scene: Scene, pod: int, node: int, devices: int) -> None:
+    progress = scene.progress
+    progress.state_P[pod], progress.node_P[pod], progress.devices_P[pod] = RUNS, node, devices
+    progress.placed_at_P[pod] = progress.now_1[0]
     scene.cluster.last_placed_N[node] = progress.counter_X[SEQUENCE]
-    occupy(scene, s, node, devices, 1)
-    if timeline.duration_P[pod] < np.inf:
-        progress.ended_at_P[pod] = now + timeline.duration_P[pod]
-        push_departure(progress, pod)
+    occupy(scene, scene.timeline.shape_P[pod], node, devices, 1)
+
+
+@inlined_inner
+def expect_departure(scene: Scene, pod: int) -> None:
+    if scene.timeline.duration_P[pod] < np.inf:
+        scene.progress.ended_at_P[pod] = scene.progress.now_1[0] + scene.timeline.duration_P[pod]
+        push_departure(scene.progress, pod)
+
+
+@inner
+def take_back(scene: Scene, pod: int) -> None:
+    """The pod gives its resources back and waits; whoever calls puts it into a queue."""
+    progress = scene.progress
+    occupy(scene, scene.timeline.shape_P[pod], progress.node_P[pod], progress.devices_P[pod], -1)
+    progress.state_P[pod], progress.node_P[pod], progress.devices_P[pod] = WAITS, -1, 0
+    progress.placed_at_P[pod], progress.ended_at_P[pod] = np.nan, np.inf
+
+
+@inner
+def join_gang(scene: Scene, pod: int) -> None:
+    """A pod of a gang arrives: it waits, and with the last one the gang is tried."""
+    progress, g = scene.progress, scene.timeline.gang_P[pod]
+    progress.state_P[pod] = WAITS
+    count_waiting(scene, scene.timeline.shape_P[pod], 1)
+    progress.arrived_G[g] += 1
+    if progress.arrived_G[g] == scene.timeline.gang_start_G[g + 1] - scene.timeline.gang_start_G[g]:
+        queue_gang(progress, g)
+        try_gang(scene, g)
+
+
+@inlined_inner
+def queue_gang(progress: Progress, g: int) -> None:
+    progress.queue_G[progress.counter_X[WAITING_GANGS]] = g
+    progress.counter_X[WAITING_GANGS] += 1
+
+
+@inner
+def try_gang(scene: Scene, g: int) -> int:
+    """Starts with the first member that waits (a finished one needs no node any more); returns it."""
+    counter = scene.progress.counter_X
+    counter[GANG] = g + 1
+    counter[MEMBER] = next_member(scene, g, scene.timeline.gang_start_G[g])
+    return scene.timeline.gang_member_Q[counter[MEMBER]]
+
+
+@inlined_inner
+def next_member(scene: Scene, g: int, q: int) -> int:
+    """Position of the first member from q on that waits; the end of the gang when there is none."""
+    end = scene.timeline.gang_start_G[g + 1]
+    while q < end and scene.progress.state_P[scene.timeline.gang_member_Q[q]] != WAITS:
+        q += 1
+    return q
+
+
+@inner
+def decide_member(scene: Scene, pod: int, node: int, devices: int) -> None:
+    """One member of the gang that is tried: when it does not fit, those placed before it are taken back."""
+    progress, timeline = scene.progress, scene.timeline
+    counter = progress.counter_X
+    g = counter[GANG] - 1
+    if node < 0:
+        for q in range(timeline.gang_start_G[g], counter[MEMBER]):
+            member = timeline.gang_member_Q[q]
+            # Placed in this attempt: running without an end to come, or finished long ago.
+            if progress.state_P[member] == RUNS:
+                take_back(scene, member)
+        progress.blocked_G[g] = counter[ROUND]
+        counter[GANG] = 0
+        return
+    place(scene, pod, node, devices)
+    counter[MEMBER] = next_member(scene, g, counter[MEMBER])
+    if counter[MEMBER] == timeline.gang_start_G[g + 1]:
+        start_gang(scene, g)
+
+
+@inner
+def start_gang(scene: Scene, g: int) -> None:
+    """Every member has its node: the gang leaves the queue and runs."""
+    progress, timeline = scene.progress, scene.timeline
+    for q in range(timeline.gang_start_G[g], timeline.gang_start_G[g + 1]):
+        pod = timeline.gang_member_Q[q]
+        if progress.state_P[pod] == RUNS:
+            count_waiting(scene, timeline.shape_P[pod], -1)
+            expect_departure(scene, pod)
+    progress.counter_X[GANG] = 0
+    kept = 0
+    for q in range(progress.counter_X[WAITING_GANGS]):
+        if progress.queue_G[q] != g:
+            progress.queue_G[kept] = progress.queue_G[q]
+            kept += 1
+    progress.counter_X[WAITING_GANGS] = kept
 
 
 @inner
@@ -211,7 +337,10 @@ def change_node(scene: Scene, node: int, up: bool) -> None:
     if not up:
         for pod in range(scene.progress.counter_X[ARRIVED]):
             if scene.progress.state_P[pod] == RUNS and scene.progress.node_P[pod] == node:
-                evict(scene, pod)
+                if scene.timeline.gang_P[pod] >= 0:
+                    evict_gang(scene, scene.timeline.gang_P[pod])
+                else:
+                    evict(scene, pod)
         drop_departures_of_evicted(scene.progress)
     scene.cluster.alive_N[node] = up
     note_change(scene.cache, node)
@@ -220,15 +349,24 @@ def change_node(scene: Scene, node: int, up: bool) -> None:
 
 @inner
 def evict(scene: Scene, pod: int) -> None:
-    progress = scene.progress
-    occupy(scene, scene.timeline.shape_P[pod], progress.node_P[pod], progress.devices_P[pod], -1)
-    progress.node_P[pod], progress.devices_P[pod] = -1, 0
-    progress.placed_at_P[pod], progress.ended_at_P[pod] = np.nan, np.inf
-    progress.restarts_P[pod] += 1
+    take_back(scene, pod)
+    scene.progress.restarts_P[pod] += 1
     if scene.timeline.retry:
         wait(scene, pod)
     else:
-        progress.state_P[pod] = REFUSED
+        scene.progress.state_P[pod] = REFUSED
+
+
+@inner
+def evict_gang(scene: Scene, g: int) -> None:
+    """A gang that loses a pod stops as a whole and is tried again."""
+    for q in range(scene.timeline.gang_start_G[g], scene.timeline.gang_start_G[g + 1]):
+        pod = scene.timeline.gang_member_Q[q]
+        if scene.progress.state_P[pod] == RUNS:
+            take_back(scene, pod)
+            scene.progress.restarts_P[pod] += 1
+            count_waiting(scene, scene.timeline.shape_P[pod], 1)
+    queue_gang(scene.progress, g)
 
 
 @inner

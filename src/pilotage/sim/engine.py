@@ -90,6 +90,7 @@ class Run:
         if order is not None and (np.diff(order) < 0).any():
             raise InputError("pods are not in order of arrival")
         start, end = settings.measure
+        gangs = gang_members(workload) if settings.retry else ()
         return Scene(
             cluster=state.arrays,
             shapes=encode_shapes(state, workload.shapes),
@@ -100,13 +101,16 @@ class Run:
                 shape_P=workload.shape_P,
                 arrival_P=workload.arrival_P if settings.retry else np.arange(len(workload), dtype=np.float64),
                 duration_P=workload.duration_P if settings.retry else np.full(len(workload), np.inf),
+                gang_P=workload.gang_P if gangs else np.full(len(workload), -1, np.int64),
+                gang_start_G=np.cumsum([0, *(len(members) for members in gangs)], dtype=np.int64),
+                gang_member_Q=np.concatenate([np.zeros(0, np.int64), *gangs]),
                 event_time_E=np.array([event.time for event in events], np.float64),
                 event_node_E=np.array([state.index[event.node] for event in events], np.int64),
                 event_up_E=np.array([event.up for event in events], np.bool_),
                 retry=settings.retry,
                 until=settings.until,
             ),
-            progress=fresh_progress(len(workload), S, min(0.0, start)),
+            progress=fresh_progress(len(workload), S, len(gangs), min(0.0, start)),
             series=Series(
                 grid_G=np.linspace(start, end, settings.samples),
                 sample_GM=np.zeros((settings.samples, len(METERS))),
@@ -127,3 +131,16 @@ class Run:
     def decisions(self) -> int:
         """Decisions so far; a pod that is tried again counts again."""
         return int(self.scene.progress.counter_X[SEQUENCE])
+
+
+def gang_members(workload: Workload) -> tuple[IntArray, ...]:
+    """Rows of each gang's pods, in order of arrival. A gang with a pod missing from the trace can never start."""
+    if not len(workload.gang_P):
+        return ()
+    rows = tuple(np.flatnonzero(workload.gang_P == g) for g in range(len(workload.gangs)))
+    for gang, members in zip(workload.gangs, rows, strict=True):
+        if len(members) != gang.size:
+            raise InputError(
+                f"gang {gang.name!r} has {len(members)} pods in the trace", expected=f"its size {gang.size}"
+            )
+    return rows

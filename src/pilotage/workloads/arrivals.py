@@ -94,6 +94,8 @@ def poisson_arrival(
     """
     if not np.isfinite(load) or load <= 0:
         raise InputError(f"load {load}", field="load", expected="a positive number")
+    if workload.gangs:
+        raise InputError("pods of gangs cannot be drawn one by one", expected="the trace's own times, without --load")
     if not np.isfinite(workload.duration_P).all():
         raise InputError("some pods never depart, so no steady load can be offered", expected="pods with durations")
     amount_P, capacity = _amounts(workload, nodes)
