@@ -17,6 +17,10 @@ def data_directory() -> Path | None:
     return path if path.is_dir() else None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-rows", action="store_true", help="tests/parity: all 225 published runs, not a part of them")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests marked `data` are left out with one line where the data is absent; with CI=true they fail instead."""
     if data_directory() is not None or os.environ.get("CI") == "true":

@@ -22,7 +22,9 @@ COMPARED = ("policy", "seed", "gpu_allocation_percent", "fragmentation_percent",
 def output(*command: str | Path) -> str:
     """What a command prints; it is run at the root, as the documentation says."""
     environment = {**os.environ, "COLUMNS": "120"}
-    done = subprocess.run(list(map(str, command)), cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        list(map(str, command)), cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -204,6 +204,13 @@ def test_evicted_pods_wait_in_order_of_arrival_and_start_again() -> None:
 # Ways of choosing
 
 
+def test_normalised_scores_are_rounded_down_to_whole_numbers() -> None:
+    total_N = np.zeros(4)
+    raw_KN = np.array([[0.0, 1.0, 3.0, -np.inf], [7.0, 7.0, 7.0, -np.inf]])
+    weighted_total(raw_KN, np.array([2.0, 5.0]), np.array([True, True]), total_N)
+    assert total_N.tolist() == [0.0, 66.0, 200.0, -np.inf]
+
+
 SCORES = st.one_of(st.integers(0, 100).map(float), st.floats(-5, 5))
 
 

@@ -71,8 +71,11 @@ def typical_tables(
         access_TM=access_TM,
         cpu_levels_C=cpu_levels_C,
         device_class_L=device_class_L.astype(np.int64),
-        share_value_MCL=np.einsum("mct,lt,t->mcl", usable_MCT, fits_LT, weight_T * single),
-        whole_value_MCI=np.einsum("mct,it,t->mci", usable_MCT, fits_IT, weight_T * several) * 1000.0 * idle_I,
+        # einsum picks a memory layout by the sizes, and every layout would be another type to compile for.
+        share_value_MCL=np.ascontiguousarray(np.einsum("mct,lt,t->mcl", usable_MCT, fits_LT, weight_T * single)),
+        whole_value_MCI=np.ascontiguousarray(
+            np.einsum("mct,it,t->mci", usable_MCT, fits_IT, weight_T * several) * 1000.0 * idle_I
+        ),
         weight_sum=float(weight_T.sum()),
         tables_complete=bool(np.all(single | several | (milli_T == 0))),
     )

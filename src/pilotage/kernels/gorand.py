@@ -14,6 +14,7 @@ from pilotage.kernels.compiling import inlined, kernel
 from pilotage.model.workload import IntArray
 
 LENGTH, TAP = 607, 273
+HALF, BITS, POSITIVE = np.uint64(2**32 - 1), np.uint64(32), np.uint64(2**63 - 1)
 UIntArray = npt.NDArray[np.uint64]
 
 
@@ -48,8 +49,13 @@ def int63(source: GoSource) -> int:
     position = source.position_2
     for k in range(2):
         position[k] = position[k] - 1 if position[k] > 0 else LENGTH - 1
-    source.word_607[position[1]] += source.word_607[position[0]]
-    return np.int64(source.word_607[position[1]] & np.uint64(0x7FFFFFFFFFFFFFFF))  # type: ignore[return-value]
+    a, b = source.word_607[position[1]], source.word_607[position[0]]
+    # The sum modulo 2^64, by halves: numpy would warn of the overflow that is wanted here.
+    low = (a & HALF) + (b & HALF)
+    high = (a >> BITS) + (b >> BITS) + (low >> BITS)
+    word = ((high & HALF) << BITS) | (low & HALF)
+    source.word_607[position[1]] = word
+    return np.int64(word & POSITIVE)  # type: ignore[return-value]
 
 
 @inlined

@@ -219,7 +219,7 @@ def gpu_clustering_score(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int
         return 0.0
     kind = 0 if wanted == 1 and pod_PF[p, POD_GPU_MILLI] < 1000 else wanted
     kinds = int(node_NF[n, GPU_KINDS])
-    base = 25 * (8000 - int(node_NF[n, GPU_FREE])) // 8000
+    base = int(25.0 * (MAX_GPU - node_NF[n, GPU_FREE]) / MAX_GPU)  # towards zero, also for more than eight devices
     if kinds == 0:
         return float(base + 25)
     if not (kinds >> kind) & 1:

@@ -76,7 +76,8 @@ class WorkloadMix:
     devices: int = 8  # largest number of devices of a node
 
     @classmethod
-    def of(cls, workload: Workload, models: tuple[str, ...], devices: int) -> WorkloadMix:
+    def of(cls, workload: Workload, models: tuple[str, ...] = (), devices: int = 8) -> WorkloadMix:
+        """The mix of a workload; a run puts in the models and devices of its cluster."""
         count_S = np.bincount(workload.shape_P, minlength=len(workload.shapes)).astype(np.int64)
         return cls(workload.shapes, count_S, models, devices)
 

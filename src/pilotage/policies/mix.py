@@ -16,8 +16,8 @@ from pilotage.policies.api import WorkloadMix
 class TypicalPods:
     """How typical pods are found; the defaults are those of the published experiments."""
 
-    popularity_percent: float = 95.0  # take shapes until they stand for this share of the pods
-    step: int = 1  # shapes taken at a time
+    popularity_percent: float = 95.0  # take shapes until they stand for this share of the pods; 0 means 60
+    step: int = 1  # shapes taken at a time; 0 means 10
     cpu_pods: bool = True  # whether pods without GPU count
     gpu_weight: float = 0.0  # extra weight per whole GPU asked for
 
@@ -36,8 +36,9 @@ def typical_pods(mix: WorkloadMix, settings: TypicalPods = TypicalPods()) -> Typ
     ordered = sorted(weights.items(), key=lambda item: (item[1], item[0]), reverse=True)
     total = sum(weights.values())
     taken, reached = 0, 0.0
-    while taken < len(ordered) and reached < settings.popularity_percent * total / 100.0:
-        block = ordered[taken : taken + settings.step]
+    wanted = (settings.popularity_percent if settings.popularity_percent > 0 else 60.0) * total / 100.0
+    while taken < len(ordered) and reached < wanted:
+        block = ordered[taken : taken + (settings.step if settings.step > 0 else 10)]
         reached += sum(weight for _, weight in block)
         taken += len(block)
     chosen = ordered[:taken]

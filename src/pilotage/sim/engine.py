@@ -6,7 +6,7 @@ Nodes are reordered so that a node's position is its rank in the order that brea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class Run:
         self.settings, self.workload = settings, workload
         self.state = ClusterState([nodes[n] for n in order])
         devices = self.state.arrays.device_left_ND.shape[1]
-        self.mix = mix or WorkloadMix.of(workload, self.state.models, devices)
+        self.mix = replace(mix or WorkloadMix.of(workload), models=self.state.models, devices=devices)
         self.policy = policy.prepare(self.mix)
         self.device_rule = DEVICE_RULES.index(device_rule_of(policy))
         decisions = len(workload) if settings.tape and not settings.retry else 0

@@ -30,9 +30,7 @@ class Timing:
 
 def mix_of(trace: Trace) -> WorkloadMix:
     """The mix policies are prepared with: of the trace itself, before shuffling, tuning or resampling."""
-    models = tuple(sorted({node.gpu_model for node in trace.nodes if node.gpu_count and node.gpu_model}))
-    devices = max((node.gpu_count for node in trace.nodes), default=0)
-    return WorkloadMix.of(trace.workload, models, max(devices, 1))
+    return WorkloadMix.of(trace.workload)
 
 
 def openb_run(trace: Trace, policy: Policy, seed: int, load: float, *, reasons: bool = False) -> Run:
