@@ -13,8 +13,9 @@ import numpy as np
 
 from pilotage.kernels.compiling import inlined, inlined_inner, kernel
 from pilotage.kernels.feasibility import FITS, ShapeArrays, obstacle
+from pilotage.kernels.features import POD_DRAW, RANK
 from pilotage.kernels.fragmentation import Typical
-from pilotage.kernels.scoring import score_node
+from pilotage.kernels.scoring import RANDOM_NODE, random_score, score_node
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
 
@@ -23,7 +24,7 @@ CACHE_BYTES = 256 * 1024 * 1024
 MIN_ROWS = 4
 
 # How rows become a decision.
-BY_BLOCKS, BY_SCAN, BY_RESCORING = range(3)
+BY_BLOCKS, BY_SCAN = range(2)
 
 
 class Rules(NamedTuple):
@@ -52,20 +53,14 @@ class ScoreCache(NamedTuple):
 
 
 def choosing_mode(scopes_node: bool, minmax_K: BoolArray) -> int:
-    if not scopes_node:
-        return BY_RESCORING
-    # A single normalised rule keeps its order: no need to normalise.
-    return BY_SCAN if len(minmax_K) > 1 and minmax_K.any() else BY_BLOCKS
+    """Block maxima hold only where totals do not depend on other nodes; one normalised rule alone keeps its order."""
+    return BY_BLOCKS if scopes_node and (len(minmax_K) == 1 or not minmax_K.any()) else BY_SCAN
 
 
 def empty_cache(nodes: int, shapes: int, rules: Rules | None, cache_bytes: int = CACHE_BYTES) -> ScoreCache:
     """Room for the scores of `rules`; without rules only the list of changes is of use."""
     planes = 1 if rules is None or rules.mode == BY_BLOCKS else len(rules.rule_K)
-    rows = (
-        1
-        if rules is None or rules.mode == BY_RESCORING
-        else min(shapes, max(MIN_ROWS, cache_bytes // (8 * planes * max(nodes, 1))))
-    )
+    rows = 1 if rules is None else min(shapes, max(MIN_ROWS, cache_bytes // (8 * planes * max(nodes, 1))))
     return ScoreCache(
         row_S=np.full(shapes, -1, np.int64),
         shape_C=np.full(rows, -1, np.int64),
@@ -99,10 +94,13 @@ def choose_node(
 ) -> int:
     """The node for shape s, -1 when it fits nowhere."""
     cache.counters_2[1] += 1
-    c = 0 if rules.mode == BY_RESCORING else row_of(cache, s)
+    c = row_of(cache, s)
     refresh(cluster, shapes, s, node_NF, rules, cache, c)
     if rules.mode == BY_BLOCKS:
         return best_by_blocks(cache.score_CKN[c, 0], cache.block_CB[c])
+    for k in range(rules.rule_K.shape[0]):
+        if rules.rule_K[k] == RANDOM_NODE:
+            draw_scores(shapes.pod_SF[s, POD_DRAW], node_NF, cache.score_CKN[c, k])
     weighted_total(cache.score_CKN[c], rules.weight_K, rules.minmax_K, cache.total_N)
     return first_maximum(cache.total_N)
 
@@ -130,7 +128,7 @@ def refresh(
     """Brings row c up to date: the nodes changed since it was last asked for, or all of them."""
     nodes, changes, seen = cache.newest_N.shape[0], cache.counters_2[0], cache.seen_C[c]
     cache.seen_C[c] = changes
-    everything = rules.mode == BY_RESCORING or seen < 0 or changes - seen > nodes
+    everything = seen < 0 or changes - seen > nodes
     score_KN, block_B = cache.score_CKN[c], cache.block_CB[c]
     for i in range(nodes if everything else changes - seen):
         n = i if everything else cache.changed_L[(seen + i) % nodes]
@@ -153,6 +151,14 @@ def refresh(
     if everything and rules.mode == BY_BLOCKS:
         for b in range(block_B.shape[0]):
             block_B[b] = block_maximum(score_KN[0], b)
+
+
+@inlined
+def draw_scores(draw: float, node_NF: FloatArray, score_N: FloatArray) -> None:
+    """Random scores are new for each decision, so what the row holds is only who is a candidate."""
+    for n in range(score_N.shape[0]):
+        if score_N[n] != INFEASIBLE:
+            score_N[n] = random_score(draw, node_NF[n, RANK])
 
 
 @inlined
@@ -203,9 +209,10 @@ def weighted_total(score_KN: FloatArray, weight_K: FloatArray, minmax_K: BoolArr
         total_N[n] = 0.0 if score_KN[0, n] != INFEASIBLE else INFEASIBLE
     for k in range(score_KN.shape[0]):
         low, high = np.inf, -np.inf
-        for n in range(total_N.shape[0]):
-            if total_N[n] != INFEASIBLE:
-                low, high = min(low, score_KN[k, n]), max(high, score_KN[k, n])
+        if minmax_K[k]:
+            for n in range(total_N.shape[0]):
+                if total_N[n] != INFEASIBLE:
+                    low, high = min(low, score_KN[k, n]), max(high, score_KN[k, n])
         for n in range(total_N.shape[0]):
             if total_N[n] == INFEASIBLE:
                 continue

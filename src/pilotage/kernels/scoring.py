@@ -74,8 +74,13 @@ def score_node(
     if rule == ROUND_ROBIN:
         return -node_NF[n, LAST_PLACED]
     if rule == RANDOM_NODE:
-        return random_unit(int(pod_PF[p, POD_DRAW] * 281474976710656.0), int(node_NF[n, RANK]))
+        return random_score(pod_PF[p, POD_DRAW], node_NF[n, RANK])
     return 0.0  # FIRST_FIT: the order of nodes decides
+
+
+@inlined
+def random_score(draw: float, rank: float) -> float:
+    return random_unit(int(draw * 281474976710656.0), int(rank))
 
 
 @inlined

@@ -12,7 +12,7 @@ from pilotage import __version__
 from pilotage.workloads.openb import replace_file
 
 if TYPE_CHECKING:
-    from pilotage.sim.compare import Outcome
+    from pilotage.sim.compare import Outcome, Row
 
 COLUMNS = {
     "gpu_allocation_percent": "GPU allocated %",
@@ -64,16 +64,17 @@ def write_report(outcome: Outcome, path: Path, command: str) -> Path:
 
 
 def _lead(outcome: Outcome) -> str:
-    """The operator's question first: GPUs gained or lost against the baseline."""
+    """The operator's question first: how many GPUs one policy keeps busy more than another."""
     lines = []
     for trace in outcome.traces:
         total = sum(node.gpu_count for node in trace.nodes)
         rows = [r for r in outcome.summary if r.trace == trace.name and r.metric == "gpu_allocation_percent"]
-        best = max(rows, key=lambda row: row.mean)
-        lines.append(
-            f"On {trace.name} ({total:,} GPUs) {best.policy} allocates most: {best.mean:.2f} % of the GPUs, "
-            f"{best.difference * total / 100:+,.1f} GPUs against {best.baseline}."
-        )
+        ranked = sorted(rows, key=lambda row: -row.mean)
+        line = f"On {trace.name} ({total:,} GPUs) {ranked[0].policy} keeps most GPUs busy: {ranked[0].mean:.2f} %."
+        if len(ranked) > 1:
+            others = (f"{(ranked[0].mean - row.mean) * total / 100:,.0f} more than {row.policy}" for row in ranked[1:])
+            line += f" In whole GPUs: {', '.join(others)}."
+        lines.append(line)
     return " ".join(lines)
 
 
@@ -86,10 +87,7 @@ def _table(outcome: Outcome, trace: str) -> str:
     lines = []
     for policy in policies:
         own = [cell[policy, metric] for metric in metrics]
-        values = "".join(
-            f"<td>{row.mean:.2f}" + (f" ± {row.high - row.mean:.2f}" if row.high is not None else "") + "</td>"
-            for row in own
-        )
+        values = "".join(f"<td>{_cell(row)}</td>" for row in own)
         room = own[0].room_closed_percent
         lines.append(
             f"<tr><td>{escape(policy)}</td>{values}<td>{own[0].difference:+.2f}</td>"
@@ -99,6 +97,12 @@ def _table(outcome: Outcome, trace: str) -> str:
         f'<div class="wide"><table><tr><th>policy</th>{head}<th>GPU % against {escape(rows[0].baseline)}</th>'
         f"<th>room closed</th></tr>{''.join(lines)}</table></div>"
     )
+
+
+def _cell(row: Row) -> str:
+    digits = 0 if row.metric == "failed_pods" else 2
+    spread = f" ± {row.high - row.mean:.{digits}f}" if row.high is not None else ""
+    return f"{row.mean:.{digits}f}{spread}"
 
 
 def _curves(outcome: Outcome, trace: str, library: bool | str) -> str:

@@ -18,15 +18,15 @@ COLUMNS = {
     "gpu_allocation_percent": "GPU %",
     "fragmentation_percent": "frag. %",
     "failed_pods": "failed",
-    "lost_before_l0_percent": "lost < L0 %",
+    "lost_before_l0_percent": "lost %",
     "gpu_weighted_wait": "GPU wait s",
 }
 
 
+_WITH_INTERVAL = ("gpu_allocation_percent", "gpu_weighted_wait")  # the rest is in results.json: 80 columns are few
 _LEGEND = (
-    "GPU %: GPU allocated; frag.: free GPU that typical pods could not use; lost < L0: GPU of pods refused while there "
-    "was room by convention; room: share of the way from FGD to the packing bound. ±: 95 % interval over seeds, paired "
-    "for differences."
+    "GPU: allocated. frag.: free, but of no use to typical pods. lost: asked for by pods refused early (before L0). "
+    "room: share of the way from FGD to the packing bound. ±: 95 % interval over seeds, paired for differences."
 )
 
 
@@ -38,13 +38,15 @@ def summary_table(outcome: Outcome) -> RenderableType:
         policies = list(dict.fromkeys(row.policy for row in outcome.summary if row.trace == trace))
         metrics = [metric for metric in COLUMNS if (trace, policies[0], metric) in rows]
         first = rows[trace, policies[0], metrics[0]]
-        table = Table(title=_title(outcome, trace), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        table = Table(
+            title=_title(outcome, trace), title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1)
+        )
         table.add_column("policy", no_wrap=True)
         for metric in metrics:
-            table.add_column(COLUMNS[metric], justify="right")
-        table.add_column(f"against {first.baseline}", justify="right")
+            table.add_column(COLUMNS[metric], justify="right", no_wrap=True)
+        table.add_column(f"vs {first.baseline}", justify="right", no_wrap=True)
         if outcome.bounds:
-            table.add_column("room", justify="right")
+            table.add_column("room", justify="right", no_wrap=True)
         for policy in policies:
             own = rows[trace, policy, "gpu_allocation_percent"]
             cells = [_interval(rows[trace, policy, metric]) for metric in metrics]
@@ -64,9 +66,9 @@ def _title(outcome: Outcome, trace: str) -> str:
 
 def _interval(row: Row) -> str:
     digits = 0 if row.metric in ("failed_pods", "gpu_weighted_wait") else 2
-    if row.high is None or row.metric == "lost_before_l0_percent":
+    if row.high is None or row.metric not in _WITH_INTERVAL:
         return f"{row.mean:.{digits}f}"
-    return f"{row.mean:.{digits}f} ± {row.high - row.mean:.{digits}f}"
+    return f"{row.mean:.{digits}f} ±{row.high - row.mean:.{digits}f}"
 
 
 def _difference(row: Row) -> str:
@@ -74,7 +76,7 @@ def _difference(row: Row) -> str:
         return "baseline"
     if row.difference_low is None or row.difference_high is None:
         return f"{row.difference:+.2f}"
-    return f"{row.difference:+.2f} ± {row.difference_high - row.difference:.2f}"
+    return f"{row.difference:+.2f} ±{row.difference_high - row.difference:.2f}"
 
 
 def _room(row: Row) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 
@@ -11,10 +12,9 @@ from pilotage.model.errors import UnknownNameError
 from pilotage.policies.registry import find_policy
 from pilotage.sim.bound import PackingBound, packing_bound
 from pilotage.sim.pool import RunSpec, TraceSource, execute_all
-from pilotage.sim.protocols import Timing
+from pilotage.sim.protocols import Timing, arrival_of
 from pilotage.sim.results import DIGITS, RunResult
 from pilotage.sim.statistics import interval
-from pilotage.workloads.arrivals import openb_arrival
 from pilotage.workloads.trace import Trace
 
 REFERENCE = "fgd"  # the policy that the packing bound is measured from
@@ -108,13 +108,16 @@ def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[int, int]
     reference = find_policy(REFERENCE).name
     if bounded and reference not in [find_policy(text).name for text in policies]:
         policies.append(REFERENCE)
+    # Policies innermost: the arrivals of a seed are then made once. Results are put into the order of the comparison.
     specs = [
         RunSpec(source, policy, seed, comparison.protocol, comparison.load, comparison.timing)
         for source in comparison.sources
-        for policy in policies
         for seed in comparison.seeds
+        for policy in policies
     ]
     finished = execute_all(specs, jobs, lambda count: progress(count, len(specs)))
+    places = {(trace.name, find_policy(text).name): k for k, (trace, text) in enumerate(product(traces, policies))}
+    finished.sort(key=lambda pair: places[pair[0].trace, pair[0].policy])
     bounds: dict[tuple[str, int], PackingBound] = {}
     runs = [result for result, _ in finished]
     if bounded:
@@ -146,12 +149,7 @@ def forced_load(reference_runs: Sequence[RunResult]) -> float:
 
 def trace_bounds(trace: Trace, seeds: Sequence[int], load: float, share: float) -> dict[tuple[str, int], PackingBound]:
     devices = sum(node.gpu_count for node in trace.nodes)
-    return {
-        (trace.name, seed): packing_bound(
-            openb_arrival(trace.workload, trace.nodes, load, seed).workload, devices, share
-        )
-        for seed in seeds
-    }
+    return {(trace.name, seed): packing_bound(arrival_of(trace, load, seed).workload, devices, share) for seed in seeds}
 
 
 def _with_loss(run: RunResult, share: float) -> RunResult:

@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from pilotage.policies.api import Policy
+from pilotage.policies.api import Policy, compiled_rules
 from pilotage.policies.registry import find_policy
 from pilotage.sim.protocols import Timing, run_openb, run_timed
 from pilotage.sim.results import RunResult
 from pilotage.workloads.trace import Trace, load_trace
 
-# A process costs about a second to start; fewer runs than this are faster in this one.
-_RUNS_WORTH_A_PROCESS = 8
+# A process takes about two seconds to start and load the kernels; it has to have more than that to do.
+_SECONDS_WORTH_A_PROCESS = 2.0
+_DECISIONS_PER_SECOND = {True: 200_000, False: 4_000}  # compiled or not; rough, only to tell small work from large
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def execute_all(
 
 
 def _results(specs: Sequence[RunSpec], jobs: int) -> Iterator[tuple[RunResult, float]]:
-    workers = min(jobs, len(specs) // _RUNS_WORTH_A_PROCESS)
+    workers = min(jobs, int(_expected_seconds(specs) / _SECONDS_WORTH_A_PROCESS))
     if workers <= 1:
         yield from map(execute, specs)
         return
@@ -85,3 +86,10 @@ def _results(specs: Sequence[RunSpec], jobs: int) -> Iterator[tuple[RunResult, f
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         # Neighbours share a trace, so a chunk is read once per process.
         yield from pool.map(execute, specs, chunksize=max(1, len(specs) // (workers * 8)))
+
+
+def _expected_seconds(specs: Sequence[RunSpec]) -> float:
+    return sum(
+        len(spec.source.load().workload) / _DECISIONS_PER_SECOND[compiled_rules(_policy(spec.policy)) is not None]
+        for spec in specs
+    )

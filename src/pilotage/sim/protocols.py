@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from pilotage.model.errors import InputError
 from pilotage.policies.api import Policy, WorkloadMix
 from pilotage.sim.engine import NodeEvent, Run, RunSettings
 from pilotage.sim.results import RunResult, openb_result, timed_result
-from pilotage.workloads.arrivals import openb_arrival, poisson_arrival
+from pilotage.workloads.arrivals import OpenbArrival, openb_arrival, poisson_arrival
 from pilotage.workloads.trace import Trace
 
 
@@ -33,9 +34,15 @@ def mix_of(trace: Trace) -> WorkloadMix:
     return WorkloadMix.of(trace.workload)
 
 
+@lru_cache(maxsize=4)
+def arrival_of(trace: Trace, load: float, seed: int) -> OpenbArrival:
+    """The published order; kept, because policies are compared on the same one."""
+    return openb_arrival(trace.workload, trace.nodes, load, seed)
+
+
 def openb_run(trace: Trace, policy: Policy, seed: int, load: float, *, reasons: bool = False) -> Run:
     """Arrivals only: shuffled and tuned to `load` x GPU capacity; what does not fit is refused."""
-    arrival = openb_arrival(trace.workload, trace.nodes, load, seed)
+    arrival = arrival_of(trace, load, seed)
     settings = RunSettings(retry=False, seed=seed, reasons=reasons)
     return Run(trace.nodes, arrival.workload, policy, settings, rank_N=arrival.rank_N, mix=mix_of(trace))
 

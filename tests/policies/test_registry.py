@@ -1,0 +1,199 @@
+"""Policies by name: built-in, installed, in a module, in a file, in a sum."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import pytest
+import written_policies as written
+
+from pilotage.model.errors import InputError, PilotageError, PolicyError, UnknownNameError
+from pilotage.policies import registry
+from pilotage.policies.registry import GROUP, find_policy, registered
+from pilotage.policies.weighted import WeightedSum
+
+BUILT_IN = {
+    "random",
+    "round-robin",
+    "first-fit",
+    "least-allocated",
+    "most-allocated",
+    "balanced-allocation",
+    "dot-product",
+    "gpu-clustering",
+    "gpu-packing",
+    "best-fit",
+    "fgd",
+}
+HERE = Path(__file__).with_name("written_policies.py")
+
+
+@pytest.fixture
+def fresh_registry() -> Iterator[None]:
+    registered.cache_clear()
+    yield
+    registered.cache_clear()
+
+
+def test_the_eleven_policies_are_registered_with_a_version() -> None:
+    assert {name for name in registered() if name.removesuffix("@1") in BUILT_IN} == {f"{n}@1" for n in BUILT_IN}
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_a_name_finds_its_newest_version_and_a_version_itself(name: str) -> None:
+    assert find_policy(name) is find_policy(f"{name}@1") is find_policy(f" {name} ")
+    assert find_policy(name).name == f"{name}@1"
+
+
+def test_the_newest_version_wins_by_number_not_by_text(monkeypatch: pytest.MonkeyPatch, fresh_registry: None) -> None:
+    class Tenth(written.Tight):
+        name = "tight@10"
+
+    class Ninth(written.Tight):
+        name = "tight@9"
+
+    monkeypatch.setattr(registry, "HEURISTICS", (Ninth(), Tenth()))
+    assert find_policy("tight").name == "tight@10"
+    assert find_policy("tight@9").name == "tight@9"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("fdg", "did you mean 'fgd'"), ("bestfit", "did you mean 'best-fit'"), ("fgd@7", "fgd"), ("", "known: ")],
+)
+def test_an_unknown_name_comes_with_a_hint(text: str, hint: str) -> None:
+    with pytest.raises(UnknownNameError, match="unknown policy") as caught:
+        find_policy(text)
+    assert hint in str(caught.value)
+
+
+# Installed packages
+
+
+def test_a_policy_of_an_installed_package_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_registry: None
+) -> None:
+    """A real distribution on the path: its metadata name the entry point, its module holds the class."""
+    (tmp_path / "installed_policy.py").write_text(HERE.read_text().replace('"tight@1"', '"installed@3"'))
+    metadata = tmp_path / "installed_policy-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-policy\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[{GROUP}]\ntight = installed_policy:Tight\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "installed_policy", raising=False)
+    assert find_policy("installed").name == "installed@3"
+    assert "installed@3" in registered()
+
+
+def with_entry_point(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    entry = EntryPoint("mine", value, GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
+
+
+def test_an_entry_point_that_keeps_no_contract_is_named(monkeypatch: pytest.MonkeyPatch, fresh_registry: None) -> None:
+    with_entry_point(monkeypatch, "written_policies:BadScope")
+    with pytest.raises(PolicyError, match="entry point mine: scope 'pod'"):
+        registered()
+
+
+def test_an_entry_point_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch, fresh_registry: None) -> None:
+    with_entry_point(monkeypatch, "no_such_module_here:Policy")
+    with pytest.raises(PilotageError, match="mine"):
+        registered()
+
+
+# Modules and files
+
+
+def test_a_class_in_a_module_or_a_file_is_found() -> None:
+    assert find_policy("written_policies:Tight").name == "tight@1"
+    assert find_policy(f"{HERE}:Tight").name == "tight@1"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no_such_module:Tight", "cannot import 'no_such_module'"),
+        ("/no/such/file.py:Tight", "/no/such/file.py: no such file"),
+        ("written_policies:Tigth", "did you mean 'Tight'"),
+        (f"{HERE}:BadName", "expected name@version"),
+        (f"{HERE}:NoScore", "a policy needs prepare, score"),
+        (f"{HERE}:FeatureSchema", "a policy needs name"),
+    ],
+)
+def test_what_is_wrong_with_a_users_policy_is_said(text: str, said: str) -> None:
+    with pytest.raises(PilotageError) as caught:
+        find_policy(text)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["raise RuntimeError('boom')", "class Tight(:"])
+def test_a_file_that_fails_on_import_is_named(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "boom.py"
+    path.write_text(content)
+    with pytest.raises(InputError, match="fails when imported") as caught:
+        find_policy(f"{path}:Tight")
+    assert caught.value.file == path
+
+
+def test_a_module_that_fails_on_import_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "boom_module.py").write_text("raise RuntimeError('boom')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(InputError, match="boom_module"):
+        find_policy("boom_module:Tight")
+
+
+def test_a_class_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "unmade.py"
+    path.write_text("class Policy:\n    def __init__(self):\n        raise RuntimeError('no')\n")
+    with pytest.raises(PilotageError, match=r"unmade\.py"):
+        find_policy(f"{path}:Policy")
+
+
+# Sums
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "weights"),
+    [
+        ("2*fgd+best-fit", "2*fgd@1+1*best-fit@1", (2.0, 1.0)),
+        (" 0.5 * fgd + .25*best-fit ", "0.5*fgd@1+0.25*best-fit@1", (0.5, 0.25)),
+        ("1e2*fgd@1+random", "100*fgd@1+1*random@1", (100.0, 1.0)),
+        ("0*fgd+best-fit", "0*fgd@1+1*best-fit@1", (0.0, 1.0)),
+        ("3*fgd", "3*fgd@1", (3.0,)),
+    ],
+)
+def test_sums_are_read_with_their_weights(text: str, name: str, weights: tuple[float, ...]) -> None:
+    found = find_policy(text)
+    assert isinstance(found, WeightedSum)
+    assert (found.name, found.weights) == (name, weights)
+
+
+def test_a_sum_may_hold_a_users_policy() -> None:
+    assert find_policy(f"2*{HERE}:Tight+fgd").name == "2*tight@1+1*fgd@1"
+    assert find_policy(f"{HERE}:Tight+2*fgd").name == "1*tight@1+2*fgd@1"
+
+
+def test_a_sum_of_a_users_policy_needs_no_weights() -> None:
+    assert find_policy(f"{HERE}:Tight+fgd").name == "1*tight@1+1*fgd@1"
+
+
+@pytest.mark.parametrize(
+    "text", ["fgd+", "2*", "*fgd", "-1*fgd+best-fit", "0*fgd+0*best-fit", "2*fgd best-fit", "2**fgd"]
+)
+def test_a_sum_that_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        find_policy(text)
+
+
+def test_a_weight_without_limit_is_refused() -> None:
+    with pytest.raises(InputError, match="1e400"):
+        find_policy("1e400*fgd+best-fit")
+
+
+def test_an_unknown_part_of_a_sum_comes_with_a_hint() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'fgd'"):
+        find_policy("2*fdg+best-fit")
