@@ -140,7 +140,7 @@ def test_arrivals_only(text: str) -> None:
 @pytest.mark.parametrize("text", TEXTS)
 def test_departures_and_failures(text: str) -> None:
     policy = find_policy(text)
-    timing = Timing(mtbf_hours=20.0, mttr_hours=2.0)
+    timing = Timing(mtbf_hours=1.0, mttr_hours=0.2)
     compiled, called = (timed_run(busy(), p, 11, timing, reasons=True) for p in (policy, Uncompiled(policy)))
     assert_same(compiled, called)
     np.testing.assert_array_equal(compiled.scene.series.sample_GM, called.scene.series.sample_GM)

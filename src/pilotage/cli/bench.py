@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pilotage.cli.options import JsonOption, NodesOption, PodsOption, console, print_json
+from pilotage.cli.options import JsonOption, NodesOption, PodsOption, console, print_json, results
 
 if TYPE_CHECKING:
     from pilotage.policies.api import Policy
@@ -41,7 +41,6 @@ def sim(
 
     Without files: the shipped trace openb-like, 1,213 nodes and 10,866 pods at scale 1.
     """
-    from rich.console import Console
     from rich.table import Table
 
     from pilotage.policies.registry import find_policy, registered
@@ -65,7 +64,7 @@ def sim(
             else:
                 table.add_row(*(f"{v:,.4g}" if isinstance(v, float) else str(v) for v in row.values()))
     if not as_json:
-        Console().print(table)
+        results().print(table)
 
 
 def _measure(trace: Trace, policy: Policy, load: float, repeats: int) -> dict[str, object]:

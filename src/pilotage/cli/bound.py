@@ -16,6 +16,7 @@ from pilotage.cli.options import (
     console,
     parse_seeds,
     print_json,
+    results,
     trace_sources,
 )
 from pilotage.model.errors import InputError
@@ -37,7 +38,6 @@ def bound(
 
     Early are the pods that arrive up to L0 = 0.96 x the allocation of FGD (mean of the seeds).
     """
-    from rich.console import Console
     from rich.table import Table
 
     from pilotage.sim.compare import Comparison, compare
@@ -69,4 +69,4 @@ def bound(
             cells = (f"{found.forced_load_percent:.2f}", limit, f"{run.gpu_allocation_percent:.2f}")
             table.add_row(run.trace, str(run.seed), *cells)
     if not as_json:
-        Console().print(table)
+        results().print(table)

@@ -24,6 +24,7 @@ from pilotage.cli.options import (
     parse_seeds,
     print_json,
     progress_bar,
+    results,
     trace_sources,
 )
 
@@ -85,10 +86,8 @@ def compare(
 
         write_results(outcome, out, command_line())
         report = write_report(outcome, out / "report.html", command_line())
-        screen.print(f"report: {report}", soft_wrap=True, highlight=False)
+        screen.print(f"report: {report}", soft_wrap=True)
     if as_json:
         print_json(outcome_json(outcome, seconds=True))
     else:
-        from rich.console import Console
-
-        Console().print(summary_table(outcome))
+        results().print(summary_table(outcome))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from pilotage import __version__
-from pilotage.cli.options import JsonOption, print_json
+from pilotage.cli.options import JsonOption, print_json, results
 
 EXAMPLE = "Example: pilotage doctor"
 
@@ -25,7 +25,6 @@ def doctor(
     as_json: JsonOption = False,
 ) -> None:
     """Check the installation and say what to type where something is missing."""
-    from rich.console import Console
     from rich.table import Table
 
     from pilotage.kernels.compiling import cache_directory
@@ -47,7 +46,7 @@ def doctor(
         table = Table("part", "state", "detail", title="pilotage doctor")
         for row in findings:
             table.add_row(*row)
-        Console().print(table)
+        results().print(table)
     if any(state in ("missing", "not writable") for _, state, _ in findings):
         raise typer.Exit(1)
 

@@ -122,10 +122,17 @@ def command_line() -> str:
 
 
 def console() -> Console:
-    """For people: standard error, so that standard output holds results only."""
+    """For messages: standard error, so that standard output holds results only. Names from outside are no markup."""
     from rich.console import Console
 
-    return Console(stderr=True)
+    return Console(stderr=True, highlight=False, markup=False)
+
+
+def results() -> Console:
+    """For tables on standard output."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False)
 
 
 @contextmanager
@@ -140,4 +147,4 @@ def progress_bar(screen: Console, what: str) -> Iterator[Callable[[int, int], No
 
 
 def print_json(content: object) -> None:
-    sys.stdout.write(json.dumps(content) + "\n")
+    sys.stdout.write(json.dumps(content, allow_nan=False) + "\n")

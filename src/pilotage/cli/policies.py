@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pilotage.cli.options import JsonOption, print_json
+from pilotage.cli.options import JsonOption, print_json, results
 
 EXAMPLE = "Example: pilotage policies --check examples/02_own_policy.py:TightestCpu"
 
@@ -19,7 +19,6 @@ def policies(
     as_json: JsonOption = False,
 ) -> None:
     """List registered policies with versions and features."""
-    from rich.console import Console
     from rich.table import Table
 
     from pilotage.policies.api import compiled_rules, device_rule_of
@@ -50,5 +49,5 @@ def policies(
     table = Table("policy", "prefers", "scope", "device", title="Policies")
     for row in rows:
         table.add_row(str(row["name"]), str(row["summary"]), str(row["scope"]), str(row["device_rule"]))
-    Console().print(table)
+    results().print(table)
     typer.echo("Sums: 2*fgd+best-fit. Your own: file.py:Class or module:Class, or an entry point pilotage.policies.")

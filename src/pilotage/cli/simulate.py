@@ -17,6 +17,7 @@ from pilotage.cli.options import (
     checked_load,
     console,
     print_json,
+    results,
     trace_sources,
 )
 
@@ -81,8 +82,6 @@ def simulate(
 
 
 def _explain(run: Run, pod: str, top: int, as_json: bool) -> None:
-    from rich.console import Console
-
     from pilotage.report.tables import explanation_table
     from pilotage.sim.explaining import explain_pod
 
@@ -90,21 +89,21 @@ def _explain(run: Run, pod: str, top: int, as_json: bool) -> None:
     if as_json:
         print_json(explanation.as_dict())
     else:
-        Console().print(explanation_table(explanation, top))
+        results().print(explanation_table(explanation, top))
 
 
 def _write(run: Run, directory: Path) -> None:
     import io
 
     from pilotage.sim.details import decisions_table, meters_table
-    from pilotage.workloads.openb import replace_file
+    from pilotage.workloads.files import make_directory, replace_file
 
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     for name, table in (("decisions.parquet", decisions_table(run)), ("meters.parquet", meters_table(run))):
         data = io.BytesIO()
         table.write_parquet(data)
         replace_file(directory / name, data.getvalue())
-        console().print(f"wrote {directory / name}: {table.height} rows", soft_wrap=True, highlight=False)
+        console().print(f"wrote {directory / name}: {table.height} rows", soft_wrap=True)
 
 
 def _failures(run: Run) -> dict[str, dict[str, int]]:
@@ -123,17 +122,16 @@ def _failures(run: Run) -> dict[str, dict[str, int]]:
 
 
 def _print_result(result: RunResult, failures: dict[str, dict[str, int]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("figure", "value", title=f"{result.policy} on {result.trace}, seed {result.seed}")
     for name, value in result.figures().items():
         if value is not None and name not in ("trace", "policy", "seed"):
             table.add_row(name.replace("_", " "), f"{value:g}" if isinstance(value, float) else str(value))
-    Console().print(table)
+    results().print(table)
     if failures:
         refused = Table("kind of pod", "last obstacle", "pods", title="Not placed")
         for kind, reasons in failures.items():
             for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
                 refused.add_row(kind, reason, str(count))
-        Console().print(refused)
+        results().print(refused)

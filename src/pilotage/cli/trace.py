@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pilotage.cli.options import JsonOption, NodesOption, PodsOption, TraceOption, console, print_json, results
+
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from pilotage.workloads.check import Finding
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="trace", help="Check, describe, convert and generate traces.", no_args_is_help=True)
 
-NodesOption = Annotated[
-    Path | None, typer.Option("--nodes", metavar="FILE", help="Nodes: OpenB CSV or Kubernetes manifests.")
-]
-PodsOption = Annotated[
-    Path | None, typer.Option("--pods", metavar="FILE", help="Pods: OpenB CSV or Kubernetes manifests.")
-]
-TraceOption = Annotated[str | None, typer.Option("--trace", metavar="NAME", help="A shipped trace, e.g. openb-like.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output and nothing else there.")]
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go; made if missing.")]
 
 
@@ -52,7 +44,7 @@ def check(
     loaded = _load(nodes, pods, trace)
     findings = checking.check(loaded.nodes, loaded.workload)
     if as_json:
-        _print_json({"trace": loaded.name, "digest": loaded.digest, "findings": [f.as_dict() for f in findings]})
+        print_json({"trace": loaded.name, "digest": loaded.digest, "findings": [f.as_dict() for f in findings]})
     else:
         _print_findings(loaded, findings)
     if any(finding.severity == "error" for finding in findings):
@@ -68,7 +60,7 @@ def describe(
 
     description = describing.describe(_load(nodes, pods, trace))
     if as_json:
-        _print_json(description.as_dict())
+        print_json(description.as_dict())
     else:
         _print_description(description)
 
@@ -132,9 +124,9 @@ def _write(trace: Trace, out: Path, to: str, *, lossy: bool, as_json: bool) -> N
         written = [out / path.name for path in write_trace(trace, stage, to, lossy=lossy)]
     if as_json:
         result = {"nodes": len(trace.nodes), "pods": len(trace.workload), "files": [str(path) for path in written]}
-        _print_json({"trace": trace.name, "digest": trace.digest, **result})
+        print_json({"trace": trace.name, "digest": trace.digest, **result})
     else:
-        _messages().print(f"wrote {len(trace.nodes)} nodes and {len(trace.workload)} pods:", *written, soft_wrap=True)
+        console().print(f"wrote {len(trace.nodes)} nodes and {len(trace.workload)} pods:", *written, soft_wrap=True)
 
 
 @contextmanager
@@ -163,29 +155,16 @@ def _staged(out: Path) -> Iterator[Path]:
 # Output: results to standard output, messages to standard error
 
 
-def _print_json(result: object) -> None:
-    typer.echo(json.dumps(result, indent=2, allow_nan=False))
-
-
-def _messages() -> Console:
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False, markup=False)
-
-
 def _print_table(*tables: Table) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False)
     for table in tables:
-        console.print(table)
+        results().print(table)
 
 
 def _print_codes(*, as_json: bool) -> None:
     from pilotage.workloads.check import CODES
 
     if as_json:
-        _print_json({code: entry._asdict() for code, entry in CODES.items()})
+        print_json({code: entry._asdict() for code, entry in CODES.items()})
         return
     rows = [(code, entry.severity, entry.meaning, entry.advice) for code, entry in CODES.items()]
     _print_table(_table("Codes of findings", ["code", "severity", "meaning", "what to do"], rows))
@@ -196,7 +175,7 @@ def _print_findings(trace: Trace, findings: list[Finding]) -> None:
     title = f"{trace.name}: {len(trace.nodes)} nodes, {len(trace.workload)} pods"
     _print_table(_table(title, ["code", "severity", "where", "finding"], rows))
     errors = sum(finding.severity == "error" for finding in findings)
-    _messages().print(f"{errors} errors; meaning of the codes: pilotage trace check --codes")
+    console().print(f"{errors} errors; meaning of the codes: pilotage trace check --codes")
 
 
 def _print_description(figures: Description) -> None:

@@ -11,7 +11,7 @@ from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.kernels.devices import choose_devices
 from pilotage.kernels.events import SEQUENCE, Scene, decide, next_decision
 from pilotage.kernels.feasibility import narrowing_reason
-from pilotage.kernels.features import POD_DRAW, random_unit
+from pilotage.kernels.features import DRAW_STEPS, POD_DRAW, random_unit
 from pilotage.kernels.meters import METERS, settle
 from pilotage.kernels.scoring import FGD, fgd_best_device
 from pilotage.model.workload import FloatArray, IntArray
@@ -92,5 +92,5 @@ def devices_on(scene: Scene, rules: Rules, device_rule: int, s: int, node: int, 
         shapes.gpu_milli_S[s],
         shapes.gpu_count_S[s],
         device_rule,
-        random_unit(int(draw * 281474976710656.0), -1),
+        random_unit(int(draw * DRAW_STEPS), -1),
     )

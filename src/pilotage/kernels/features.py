@@ -10,6 +10,7 @@ from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import FloatArray, IntArray
 
 FEATURES_VERSION = 1
+DRAW_STEPS = 281474976710656.0  # 2^48: random numbers are multiples of its inverse
 
 POD_FEATURES = (
     "cpu_milli",
@@ -91,4 +92,4 @@ def random_unit(seed: int, sequence: int) -> float:
         z ^= z >> 23
         z = (z * 0x2545F491) & 0xFFFFFFFFFFFF
         z ^= z >> 19
-    return z / 281474976710656.0
+    return z / DRAW_STEPS

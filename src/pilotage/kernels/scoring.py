@@ -12,6 +12,7 @@ from pilotage.kernels.features import (
     CPU_CAPACITY,
     CPU_FREE,
     CPU_SCORED,
+    DRAW_STEPS,
     GPU_COUNT,
     GPU_FREE,
     GPU_IDLE,
@@ -80,7 +81,7 @@ def score_node(
 
 @inlined
 def random_score(draw: float, rank: float) -> float:
-    return random_unit(int(draw * 281474976710656.0), int(rank))
+    return random_unit(int(draw * DRAW_STEPS), int(rank))
 
 
 @inlined

@@ -8,12 +8,10 @@ import numpy as np
 
 from pilotage.kernels.choosing import INFEASIBLE, weighted_total
 from pilotage.kernels.devices import DEVICE_RULES, choose_devices
-from pilotage.kernels.features import random_unit
+from pilotage.kernels.features import DRAW_STEPS, random_unit
 from pilotage.model.errors import PolicyError
-from pilotage.model.workload import GPU_MILLI, BoolArray, FloatArray, IntArray, PodShape
+from pilotage.model.workload import GPU_MILLI, FloatArray, IntArray, PodShape
 from pilotage.policies.api import DecisionBatch, DeviceRule, Policy
-
-DRAW_STEPS = float(1 << 48)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,3 @@ def devices_for(
         return 1 << device
     second_draw = random_unit(int(draw * DRAW_STEPS), -1)
     return int(choose_devices(left_D, count, shape.gpu_milli, shape.gpu_count, DEVICE_RULES.index(rule), second_draw))
-
-
-def candidates(feasible_N: BoolArray) -> IntArray:
-    return np.flatnonzero(feasible_N)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pilotage import __version__
-from pilotage.workloads.openb import replace_file
+from pilotage.workloads.files import replace_file
 
 if TYPE_CHECKING:
     from pilotage.sim.compare import Outcome, Row

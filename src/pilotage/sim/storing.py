@@ -12,10 +12,10 @@ import numpy as np
 
 from pilotage import __version__
 from pilotage.model.workload import FloatArray
-from pilotage.policies.registry import find_policy
+from pilotage.policies.registry import registered
 from pilotage.sim.compare import Outcome
 from pilotage.sim.results import RunResult
-from pilotage.workloads.openb import replace_file
+from pilotage.workloads.files import make_directory, replace_file
 
 RUN_KEYS = (
     "trace",
@@ -49,7 +49,7 @@ def as_json(outcome: Outcome, *, seconds: bool) -> dict[str, object]:
 
 
 def write_results(outcome: Outcome, directory: Path, command: str) -> list[Path]:
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     files = {
         "results.json": _dump(as_json(outcome, seconds=False) | {"made_by": _provenance(outcome, command)}),
         "results.csv": _table([run.figures() for run in outcome.runs]),
@@ -121,11 +121,5 @@ def _cell(value: float) -> str:
 
 def published_name(policy: str) -> str:
     """The id of the published tables where there is one."""
-    if "*" in policy:
-        return policy
-    try:
-        known = find_policy(policy)
-    except Exception:  # a user's own class: its name is all there is
-        return policy
-    published: str = getattr(known, "published_id", "")
-    return published or policy.rpartition("@")[0]
+    published: str = getattr(registered().get(policy), "published_id", "")
+    return published or policy.removesuffix("@" + policy.rpartition("@")[2])

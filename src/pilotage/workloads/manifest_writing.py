@@ -7,9 +7,7 @@ and alternatives of a constraint that ask for nothing are left out.
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -22,6 +20,7 @@ from pilotage.model.constraints import Taint
 from pilotage.model.resources import format_cpu, format_memory
 from pilotage.model.workload import FOREVER, GPU_MILLI, Pod, PodShape, Workload
 from pilotage.workloads.affinity import constraint_fields
+from pilotage.workloads.files import replacing
 from pilotage.workloads.nodespec import model_of
 from pilotage.workloads.podsets import ARRIVAL, DEFAULT_NAMESPACE, DURATION, GROUP_LABELS
 from pilotage.workloads.podspec import CARD_MODEL, SHARE_COUNT, SHARE_MILLI
@@ -41,20 +40,9 @@ def pod_manifests(workload: Workload) -> Iterator[Manifest]:
 
 def write_manifests(path: Path, nodes: Iterable[Node], workload: Workload) -> None:
     """One YAML file with all of it; it appears whole or not at all."""
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            yaml.dump_all(
-                chain(node_manifests(nodes), pod_manifests(workload)),
-                stream,
-                Dumper=_Dumper,
-                sort_keys=False,
-                explicit_start=True,
-            )
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+    documents = chain(node_manifests(nodes), pod_manifests(workload))
+    with replacing(path) as stream:
+        yaml.dump_all(documents, stream, Dumper=_Dumper, sort_keys=False, explicit_start=True, encoding="utf-8")
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -22,6 +21,7 @@ from pilotage.model.cluster import MAX_DEVICES, Node
 from pilotage.model.constraints import ANYWHERE
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.model.workload import FOREVER, GPU_MILLI, MIB, FloatArray, Gang, IntArray, PodShape, Workload
+from pilotage.workloads.files import replace_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -387,17 +387,4 @@ def _write(path: Path, text: pl.DataFrame, typed: pl.DataFrame) -> None:
         typed.write_parquet(buffer)
     else:
         text.write_csv(buffer, quote_style="never")
-    replace_file(path, buffer.getvalue())
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that it appears whole or not at all, also to somebody who reads the old one meanwhile."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(data)
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=path) from error
-    finally:
-        partial.unlink(missing_ok=True)
+    replace_file(Path(path), buffer.getvalue())
