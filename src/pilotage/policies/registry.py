@@ -15,6 +15,7 @@ import re
 import sys
 from functools import cache
 from importlib.metadata import entry_points
+from math import isfinite
 from pathlib import Path
 
 from pilotage.model.errors import InputError, PolicyError, UnknownNameError
@@ -32,16 +33,21 @@ def registered() -> dict[str, Policy]:
     """Every policy that can be named without a path, by full name."""
     known = {policy.name: policy for policy in HEURISTICS}
     for entry in entry_points(group=GROUP):
-        policy = checked_instance(entry.load(), f"entry point {entry.name}")
+        source = f"entry point {entry.name}"
+        try:
+            thing = entry.load()
+        except Exception as error:  # whatever an installed package does when imported
+            raise PolicyError(f"{source} ({entry.value}): {type(error).__name__}: {error}") from error
+        policy = checked_instance(thing, source)
         known[policy.name] = policy
     return known
 
 
 def find_policy(text: str) -> Policy:
     """The policy that `text` names (see the module's docstring), its declarations checked."""
-    terms = [] if _is_path(text) else text.split("+")
-    if len(terms) < 2 and "*" not in text:
+    if _names_one(text):
         return _find_one(text.strip())
+    terms = text.split("+")
     parts, weights = [], []
     for term in terms:
         match = _TERM.fullmatch(term)
@@ -49,13 +55,17 @@ def find_policy(text: str) -> Policy:
             raise InputError(f"cannot read {term!r} in {text!r}", expected="a sum such as 2*fgd+best-fit")
         parts.append(_find_one(match["name"]))
         weights.append(float(match["weight"] or 1))
+        if not isfinite(weights[-1]):
+            raise InputError(f"weight {match['weight']} in {text!r}", expected="a finite number")
     if not any(weights):
         raise InputError(f"all weights are 0 in {text!r}")
     return WeightedSum(tuple(parts), tuple(weights))
 
 
-def _is_path(text: str) -> bool:
-    return ":" in text and "*" not in text
+def _names_one(text: str) -> bool:
+    """No sum: neither * nor +, or a file whose own path has them."""
+    path, _, name = text.strip().rpartition(":")
+    return not {"*", "+"} & set(text) or (name.isidentifier() and Path(path).is_file())
 
 
 def _find_one(text: str) -> Policy:
@@ -72,14 +82,19 @@ def _find_one(text: str) -> Policy:
 
 def _load(text: str) -> Policy:
     module_name, _, class_name = text.rpartition(":")
-    try:
-        module = _load_file(Path(module_name)) if module_name.endswith(".py") else importlib.import_module(module_name)
-    except ImportError as error:
-        raise InputError(f"cannot import {module_name!r}: {error}", expected="module:Class or file.py:Class") from error
+    module = _load_file(Path(module_name)) if module_name.endswith(".py") else _load_module(module_name)
     if not hasattr(module, class_name):
         classes = [name for name, value in vars(module).items() if isinstance(value, type)]
         raise UnknownNameError("class", class_name, classes, file=module_name)
     return checked_instance(getattr(module, class_name), text)
+
+
+def _load_module(name: str) -> object:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # whatever a user's module does when imported
+        problem = f"cannot import {name!r}: {type(error).__name__}: {error}"
+        raise InputError(problem, expected="module:Class or file.py:Class") from error
 
 
 def _load_file(path: Path) -> object:
@@ -100,7 +115,10 @@ def _load_file(path: Path) -> object:
 
 def checked_instance(thing: object, source: str) -> Policy:
     """An instance whose declarations are right; how it scores is for check_policy to find out."""
-    policy: Policy = thing() if isinstance(thing, type) else thing  # type: ignore[assignment]
+    try:
+        policy: Policy = thing() if isinstance(thing, type) else thing  # type: ignore[assignment]
+    except Exception as error:  # whatever a user's class does when made
+        raise PolicyError(f"{source}: cannot be made: {type(error).__name__}: {error}") from error
     missing = [
         attribute
         for attribute in ("name", "features", "scope", "normalise", "prepare", "score")
@@ -108,6 +126,8 @@ def checked_instance(thing: object, source: str) -> Policy:
     ]
     if missing:
         raise PolicyError(f"{source}: a policy needs {', '.join(missing)}")
+    if isinstance(policy, WeightedSum):
+        return policy  # made of checked parts
     if not isinstance(policy.name, str) or not _NAME.fullmatch(policy.name):
         raise PolicyError(f"{source}: name {policy.name!r}; expected name@version such as tightest-cpu@1")
     if policy.scope not in ("node", "cluster"):

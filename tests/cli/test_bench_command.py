@@ -1,0 +1,38 @@
+"""`pilotage bench sim`: one JSON line per measurement."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from contract.commands import pilotage, small_trace
+
+from pilotage.policies.heuristics import HEURISTICS
+
+
+def test_json_lines_have_the_agreed_keys_for_every_policy(tmp_path: Path) -> None:
+    done = pilotage("bench", "sim", *small_trace(tmp_path), "--json")
+    assert done.code == 0, done.err
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert [line["policy"] for line in lines] == [policy.name for policy in HEURISTICS]
+    for line in lines:
+        assert set(line) >= {"policy", "nodes", "pods", "seconds", "decisions_per_second", "peak_rss_mb"}
+        assert line["nodes"] == 24
+        assert line["pods"] > 150
+        assert line["decisions_per_second"] * line["seconds"] > 0.9 * line["pods"]
+        assert line["peak_rss_mb"] > 10
+
+
+def test_a_scaled_cluster_is_measured_with_fgd_alone() -> None:
+    done = pilotage("bench", "sim", "--scales", "0.02,0.01", "--json")
+    assert done.code == 0, done.err
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert [(line["policy"], line["nodes"], line["pods"]) for line in lines] == [("fgd@1", 24, 217), ("fgd@1", 12, 109)]
+
+
+def test_the_table_is_for_people(tmp_path: Path) -> None:
+    done = pilotage("bench", "sim", *small_trace(tmp_path), "--policies", "fgd,best-fit")
+    assert done.code == 0
+    assert "decisions/s" in done.out
+    assert "best-fit@1" in done.out
+    assert "random" not in done.out
