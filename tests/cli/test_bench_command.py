@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 from contract.commands import pilotage, small_trace
-
 from pilotage.policies.heuristics import HEURISTICS
 
 

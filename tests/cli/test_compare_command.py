@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from contract.commands import installed_pilotage, pilotage, small_trace
+
+from contract.commands import pilotage, small_trace
+from pilotage.sim import pool
 
 RUN_KEYS = [
     "trace",
@@ -135,25 +138,46 @@ def test_a_users_policy_and_a_weighted_sum_stand_beside_the_built_in_ones(files:
     assert len({row["mean"] for row in rows(found).values()}) > 1
 
 
-def test_results_do_not_depend_on_the_number_of_jobs(files: list[str], tmp_path: Path) -> None:
-    """The same command in the same place: enough runs that two processes take part."""
+def test_results_do_not_depend_on_the_number_of_jobs(
+    files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command in the same place, with processes however little there is to do."""
+    started = []
+
+    class CountedPool(ProcessPoolExecutor):
+        def __init__(self, workers: int, **options: Any) -> None:
+            started.append(workers)
+            super().__init__(workers, **options)
+
+    monkeypatch.setattr(pool, "_SECONDS_WORTH_A_PROCESS", 1e-6)
+    monkeypatch.setattr(pool, "ProcessPoolExecutor", CountedPool)
+    monkeypatch.chdir(tmp_path)
+    arguments = ("compare", *files, "--policies", "fgd,best-fit,random", "--seeds", "1-2", "--out", "out")
     written = {}
     for jobs in (1, 2):
-        done = installed_pilotage(
-            *("compare", *files, "--policies", "fgd,best-fit,random,gpu-packing", "--seeds", "1-4"),
-            *("--jobs", jobs, "--out", "out"),
-            cwd=tmp_path,
-        )
+        done = pilotage(*arguments, "--jobs", jobs)
         assert done.code == 0, done.err
         written[jobs] = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    names = {"results.json", "results.csv", "summary.csv", "timings.json", "report.html"}
+    assert started == [2]
     tables = {"openb_allocation.csv", "openb_fragmentation.csv", "openb_fragmentation_ratio.csv"}
-    assert set(written[1]) == set(written[2]) == names | tables
-    for name in sorted(names | tables - {"timings.json"}):
-        # The command is on record, so the number of jobs is too: nothing else may differ.
+    assert set(written[1]) == {"results.json", "results.csv", "summary.csv", "timings.json", "report.html"} | tables
+    for name in sorted(set(written[1]) - {"timings.json", "report.html"}):
+        # What was typed is on record; nothing else may differ.
         one, two = (written[jobs][name].replace(f"--jobs {jobs}".encode(), b"--jobs N") for jobs in (1, 2))
-        if name != "timings.json":
-            assert one == two, name
+        assert one == two, name
+
+
+def test_the_same_command_gives_the_same_report(
+    files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reports = []
+    for _ in range(2):
+        done = pilotage("compare", *files, "--policies", "fgd,random", "--seeds", "1-2", "--jobs", 1, "--out", "out")
+        assert done.code == 0, done.err
+        reports.append((tmp_path / "out" / "report.html").read_bytes())
+    assert len(reports[0]) > 1000
+    assert reports[0] == reports[1]
 
 
 def test_stored_results_hold_no_times_hosts_or_job_counts(files: list[str], tmp_path: Path) -> None:

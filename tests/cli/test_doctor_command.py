@@ -7,8 +7,8 @@ from importlib import util
 from importlib.machinery import ModuleSpec
 
 import pytest
-from contract.commands import pilotage
 
+from contract.commands import pilotage
 from pilotage import __version__
 from pilotage.kernels.compiling import cache_directory
 

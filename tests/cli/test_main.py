@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from contract.commands import installed_pilotage, pilotage
 
+from contract.commands import installed_pilotage, pilotage
 from pilotage import __version__
 from pilotage.cli.options import MAX_SEEDS, checked_load, parse_policies, parse_seeds
 from pilotage.model.errors import InputError

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from contract.commands import pilotage
 
+from contract.commands import pilotage
 from pilotage.policies.heuristics import HEURISTICS
 
 WRITTEN = Path(__file__).parent.parent / "policies" / "written_policies.py"

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+
 from contract.commands import pilotage, small_trace
 
 NODES = """sn,cpu_milli,memory_mib,gpu,model
@@ -133,7 +134,9 @@ def test_an_explanation_of_a_sum_shows_every_part(handmade: list[str]) -> None:
         weighed = [weighed for _, weighed in candidate["scores"].values()]
         assert list(candidate["scores"]) == ["gpu-packing@1", "least-allocated@1"]
         assert candidate["total"] == pytest.approx(sum(weighed))
-        assert [raw * weight for (raw, _), weight in zip(candidate["scores"].values(), (2, 0.5), strict=True)] == weighed
+        assert [
+            raw * weight for (raw, _), weight in zip(candidate["scores"].values(), (2, 0.5), strict=True)
+        ] == weighed
 
 
 def test_a_pod_that_fits_nowhere_is_explained_and_counted(handmade: list[str]) -> None:

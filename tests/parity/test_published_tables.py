@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contract.commands import pilotage
 from published import (
     EVERY_ROW,
     FILES,
@@ -25,6 +24,7 @@ from published import (
     trace,
 )
 
+from contract.commands import pilotage
 from pilotage.policies.registry import find_policy
 from pilotage.sim.protocols import run_openb
 

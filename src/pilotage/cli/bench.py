@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pilotage.cli.options import JsonOption, NodesOption, PodsOption, console, print_json, results
+from pilotage.model.errors import InputError
 
 if TYPE_CHECKING:
     from pilotage.policies.api import Policy
@@ -19,6 +20,7 @@ app = typer.Typer(name="bench", help="The project's own benchmarks.", no_args_is
 
 PODS = 10_866  # as many as the published default run has
 REPEATS = 5
+MIN_SCALE, MAX_SCALE = 0.01, 1000
 
 
 @app.callback()
@@ -49,7 +51,7 @@ def sim(
 
     names = list(registered()) if policies == "all" else [name.strip() for name in policies.split(",")]
     table = Table("policy", "nodes", "pods", "seconds", "decisions/s", "peak MB", title="pilotage bench sim")
-    for scale in [1.0] if pods else [float(part) for part in scales.split(",")]:
+    for scale in [1.0] if pods else _parse_scales(scales):
         if pods is not None:
             trace = load_trace(nodes=nodes, pods=pods)
         else:
@@ -65,6 +67,18 @@ def sim(
                 table.add_row(*(f"{v:,.4g}" if isinstance(v, float) else str(v) for v in row.values()))
     if not as_json:
         results().print(table)
+
+
+def _parse_scales(text: str) -> list[float]:
+    try:
+        scales = [float(part) for part in text.split(",")]
+    except ValueError:
+        scales = [0.0]
+    if not all(MIN_SCALE <= scale <= MAX_SCALE for scale in scales):
+        raise InputError(
+            f"{text!r}", field="--scales", expected=f"numbers from {MIN_SCALE} to {MAX_SCALE}, such as 1,10"
+        )
+    return scales
 
 
 def _measure(trace: Trace, policy: Policy, load: float, repeats: int) -> dict[str, object]:

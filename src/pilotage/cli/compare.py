@@ -18,6 +18,7 @@ from pilotage.cli.options import (
     ProtocolOption,
     SeedsOption,
     checked_load,
+    checked_timing,
     command_line,
     console,
     parse_policies,
@@ -64,7 +65,6 @@ def compare(
     from pilotage.report.tables import summary_table
     from pilotage.sim.compare import Comparison
     from pilotage.sim.compare import compare as run_comparison
-    from pilotage.sim.protocols import Timing
     from pilotage.sim.storing import as_json as outcome_json
     from pilotage.sim.storing import write_results
 
@@ -76,7 +76,7 @@ def compare(
         protocol=protocol,
         load=tuned or 0.0,
         baseline=baseline,
-        timing=Timing(load=tuned, arrivals=arrivals, warm_up=warm_up, mtbf_hours=mtbf, mttr_hours=mttr),
+        timing=checked_timing(protocol, tuned, arrivals, mtbf, mttr, warm_up),
     )
     screen = console()
     with progress_bar(screen, "comparing") as advance:

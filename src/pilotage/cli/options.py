@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pilotage.sim.pool import TraceSource
+    from pilotage.sim.protocols import Timing
 
 Protocol = Literal["openb", "timed"]
 
@@ -93,6 +94,21 @@ def checked_load(load: float | None, protocol: str) -> float | None:
     if not math.isfinite(load) or load < 0 or load > MAX_LOAD or (protocol == "timed" and load == 0):
         raise InputError(f"{load}", field="--load", expected=f"a number up to {MAX_LOAD:g}, such as 1.3")
     return load
+
+
+def checked_timing(
+    protocol: str, load: float | None, arrivals: int | None, mtbf: float | None, mttr: float, warm_up: float = 0.2
+) -> Timing:
+    """Settings of timed runs; refused where they would have no effect."""
+    from pilotage.sim.protocols import Timing
+
+    given = {"--arrivals": arrivals, "--mtbf": mtbf}
+    for name, value in given.items():
+        if protocol == "openb" and value is not None:
+            raise InputError("has no effect on runs of the OpenB protocol", field=name, expected="--protocol timed")
+    if arrivals is not None and load is None:
+        raise InputError("has no effect on the trace's own times", field="--arrivals", expected="--load beside it")
+    return Timing(load=load, arrivals=arrivals, warm_up=warm_up, mtbf_hours=mtbf, mttr_hours=mttr)
 
 
 def trace_sources(

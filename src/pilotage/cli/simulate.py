@@ -15,6 +15,7 @@ from pilotage.cli.options import (
     ProtocolOption,
     TraceOption,
     checked_load,
+    checked_timing,
     console,
     print_json,
     results,
@@ -55,16 +56,16 @@ def simulate(
 ) -> None:
     """Run one policy on one trace: figures, every decision as Parquet, or one decision explained."""
     from pilotage.policies.registry import find_policy
-    from pilotage.sim.protocols import Timing, openb_run, timed_run
+    from pilotage.sim.protocols import openb_run, timed_run
     from pilotage.sim.results import openb_result, timed_result
 
     source = trace_sources(nodes, [pods] if pods else None, [trace] if trace else None)[0].load()
     chosen = find_policy(policy)
     tuned = checked_load(load, protocol)
+    timing = checked_timing(protocol, tuned, arrivals, mtbf, mttr)
     if protocol == "openb":
         run = openb_run(source, chosen, seed, tuned or 0.0, reasons=True)
     else:
-        timing = Timing(load=tuned, arrivals=arrivals, mtbf_hours=mtbf, mttr_hours=mttr)
         run = timed_run(source, chosen, seed, timing, reasons=True)
     if explain is not None:
         _explain(run, explain, top, as_json)

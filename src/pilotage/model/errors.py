@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+MOST_COMPARED, MOST_LISTED = 10_000, 20  # known names in a hint: a trace may have a million pods
+
 
 class PilotageError(Exception):
     """Base of every error a caller may want to catch."""
@@ -35,8 +37,10 @@ class UnknownNameError(InputError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], **place: object) -> None:
         known = sorted(known)
-        near = get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else f"known: {', '.join(known)}"
+        near = [other for other in known if name and name in other][:3]
+        near = near or get_close_matches(name, known[:MOST_COMPARED], n=3, cutoff=0.5)
+        some = ", ".join(known[:MOST_LISTED]) + (f" and {len(known) - MOST_LISTED} more" if known[MOST_LISTED:] else "")
+        hint = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else f"known: {some}"
         super().__init__(f"unknown {kind} {name!r}; {hint}", **place)  # type: ignore[arg-type]
 
 

@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pilotage import __version__
+from pilotage.report.tables import columns_of
 from pilotage.workloads.files import replace_file
 
 if TYPE_CHECKING:
     from pilotage.sim.compare import Outcome, Row
 
-COLUMNS = {
+LONG_NAMES = {
     "gpu_allocation_percent": "GPU allocated %",
     "fragmentation_percent": "fragmented %",
     "failed_pods": "failed pods",
     "lost_before_l0_percent": "lost before L0 %",
     "gpu_weighted_wait": "GPU-weighted wait s",
+    "cpu_allocation_percent": "CPU allocated %",
+    "memory_allocation_percent": "memory allocated %",
+    "cpu_variance": "variance of CPU use",
+    "nodes_used": "nodes used",
+    "mean_wait": "mean wait s",
 }
 
 _PAGE = """<!doctype html>
@@ -48,7 +54,7 @@ def write_report(outcome: Outcome, path: Path, command: str) -> Path:
     for trace in outcome.traces:
         body.append(f"<h2>{escape(trace.name)}</h2>")
         body.append(_table(outcome, trace.name))
-        if outcome.comparison.protocol == "openb":
+        if any(run.tables is not None for run in outcome.runs if run.trace == trace.name):
             body.append(_curves(outcome, trace.name, library))
             library = False  # the drawing library goes into the page once
     traces = ", ".join(f"{escape(trace.name)} <code>{trace.digest[:16]}</code>" for trace in outcome.traces)
@@ -68,6 +74,8 @@ def _lead(outcome: Outcome) -> str:
     lines = []
     for trace in outcome.traces:
         total = sum(node.gpu_count for node in trace.nodes)
+        if not total:
+            continue
         rows = [r for r in outcome.summary if r.trace == trace.name and r.metric == "gpu_allocation_percent"]
         ranked = sorted(rows, key=lambda row: -row.mean)
         line = f"On {trace.name} ({total:,} GPUs) {ranked[0].policy} keeps most GPUs busy: {ranked[0].mean:.2f} %."
@@ -82,8 +90,8 @@ def _table(outcome: Outcome, trace: str) -> str:
     rows = [row for row in outcome.summary if row.trace == trace]
     cell = {(row.policy, row.metric): row for row in rows}
     policies = list(dict.fromkeys(row.policy for row in rows))
-    metrics = [metric for metric in COLUMNS if (policies[0], metric) in cell]
-    head = "".join(f"<th>{escape(COLUMNS[metric])}</th>" for metric in metrics)
+    metrics = list(columns_of(outcome, trace))
+    head = "".join(f"<th>{escape(LONG_NAMES[metric])}</th>" for metric in metrics)
     lines = []
     for policy in policies:
         own = [cell[policy, metric] for metric in metrics]
@@ -94,13 +102,13 @@ def _table(outcome: Outcome, trace: str) -> str:
             f"<td>{'-' if room is None else f'{room:.0f} %'}</td></tr>"
         )
     return (
-        f'<div class="wide"><table><tr><th>policy</th>{head}<th>GPU % against {escape(rows[0].baseline)}</th>'
+        f'<div class="wide"><table><tr><th>policy</th>{head}<th>against {escape(rows[0].baseline)}</th>'
         f"<th>room closed</th></tr>{''.join(lines)}</table></div>"
     )
 
 
 def _cell(row: Row) -> str:
-    digits = 0 if row.metric == "failed_pods" else 2
+    digits = {"failed_pods": 0, "cpu_variance": 5}.get(row.metric, 2)
     spread = f" ± {row.high - row.mean:.{digits}f}" if row.high is not None else ""
     return f"{row.mean:.{digits}f}{spread}"
 

@@ -14,20 +14,36 @@ if TYPE_CHECKING:
     from pilotage.policies.explain import Explanation
     from pilotage.sim.compare import Outcome, Row
 
-COLUMNS = {
+GPU_COLUMNS = {
     "gpu_allocation_percent": "GPU %",
     "fragmentation_percent": "frag. %",
     "failed_pods": "failed",
     "lost_before_l0_percent": "lost %",
     "gpu_weighted_wait": "GPU wait s",
 }
-
-
-_WITH_INTERVAL = ("gpu_allocation_percent", "gpu_weighted_wait")  # the rest is in results.json: 80 columns are few
+CPU_COLUMNS = {
+    "cpu_allocation_percent": "CPU %",
+    "memory_allocation_percent": "mem. %",
+    "cpu_variance": "CPU var.",
+    "nodes_used": "nodes",
+    "failed_pods": "failed",
+    "mean_wait": "wait s",
+}
+_DIGITS = {"failed_pods": 0, "gpu_weighted_wait": 0, "mean_wait": 0, "cpu_variance": 5}
+_WITH_INTERVAL = ("gpu_allocation_percent", "cpu_allocation_percent", "gpu_weighted_wait")  # 80 columns are few
 _LEGEND = (
+    "±: 95 % interval over seeds, paired for differences.",
     "GPU: allocated. frag.: free, but of no use to typical pods. lost: asked for by pods refused early (before L0). "
-    "room: share of the way from FGD to the packing bound. ±: 95 % interval over seeds, paired for differences."
-)
+    "room: share of the way from FGD to the packing bound. ±: 95 % interval over seeds, paired for differences.",
+)  # without and with the packing bound
+
+
+def columns_of(outcome: Outcome, trace: str) -> dict[str, str]:
+    """Metrics worth showing for a trace, the one that differences are about first, with their short names."""
+    has_gpus = any(node.gpu_count for t in outcome.traces if t.name == trace for node in t.nodes)
+    measured = {row.metric for row in outcome.summary if row.trace == trace}
+    known = GPU_COLUMNS if has_gpus else CPU_COLUMNS
+    return {metric: name for metric, name in known.items() if metric in measured}
 
 
 def summary_table(outcome: Outcome) -> RenderableType:
@@ -36,23 +52,23 @@ def summary_table(outcome: Outcome) -> RenderableType:
     tables: list[RenderableType] = []
     for trace in dict.fromkeys(row.trace for row in outcome.summary):
         policies = list(dict.fromkeys(row.policy for row in outcome.summary if row.trace == trace))
-        metrics = [metric for metric in COLUMNS if (trace, policies[0], metric) in rows]
-        first = rows[trace, policies[0], metrics[0]]
+        columns = columns_of(outcome, trace)
+        first = rows[trace, policies[0], next(iter(columns))]
         table = Table(
             title=_title(outcome, trace), title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1)
         )
         table.add_column("policy", no_wrap=True)
-        for metric in metrics:
-            table.add_column(COLUMNS[metric], justify="right", no_wrap=True)
-        table.add_column(f"vs {first.baseline}", justify="right", no_wrap=True)
+        for name in columns.values():
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("difference", justify="right", no_wrap=True)
         if outcome.bounds:
             table.add_column("room", justify="right", no_wrap=True)
         for policy in policies:
-            own = rows[trace, policy, "gpu_allocation_percent"]
-            cells = [_interval(rows[trace, policy, metric]) for metric in metrics]
+            own = rows[trace, policy, first.metric]
+            cells = [_interval(rows[trace, policy, metric]) for metric in columns]
             table.add_row(policy, *cells, _difference(own), *([_room(own)] if outcome.bounds else []))
         tables.append(table)
-    return Group(*tables, _LEGEND)
+    return Group(*tables, _LEGEND[1] if outcome.bounds else _LEGEND[0])
 
 
 def _title(outcome: Outcome, trace: str) -> str:
@@ -65,7 +81,7 @@ def _title(outcome: Outcome, trace: str) -> str:
 
 
 def _interval(row: Row) -> str:
-    digits = 0 if row.metric in ("failed_pods", "gpu_weighted_wait") else 2
+    digits = _DIGITS.get(row.metric, 2)
     if row.high is None or row.metric not in _WITH_INTERVAL:
         return f"{row.mean:.{digits}f}"
     return f"{row.mean:.{digits}f} ±{row.high - row.mean:.{digits}f}"

@@ -72,7 +72,7 @@ class RunResult:
 def openb_result(run: Run, trace: str, policy: str, seed: int, load: float) -> RunResult:
     """Figures of a run of the OpenB protocol."""
     devices = int(run.state.arrays.device_count_N.sum())
-    tables = openb_tables(run.tape, devices, load)
+    tables = openb_tables(run.tape, devices, load) if devices else None
     refused_P = run.scene.progress.node_P < 0
     capacity = max(1000.0 * devices, 1.0)
     gpu_P = run.workload.gpu_milli_P
@@ -87,9 +87,9 @@ def openb_result(run: Run, trace: str, policy: str, seed: int, load: float) -> R
             "seed": seed,
             "load": load,
             "protocol": "openb",
-            "gpu_allocation_percent": tables.last(tables.allocation_L),
-            "fragmentation_percent": tables.last(tables.fragmentation_L),
-            "fragmentation_idle_percent": tables.last(tables.fragmentation_ratio_L),
+            "gpu_allocation_percent": tables.last(tables.allocation_L) if tables else 0.0,
+            "fragmentation_percent": tables.last(tables.fragmentation_L) if tables else 0.0,
+            "fragmentation_idle_percent": tables.last(tables.fragmentation_ratio_L) if tables else 0.0,
             "tables": tables,
             "lost_at": (run.tape.arrived_P[lost] / capacity, gpu_P[lost] / capacity),
         },

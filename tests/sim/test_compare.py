@@ -1,0 +1,138 @@
+"""Comparisons: who is compared with whom, and when a share of the room is defined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pilotage.model.errors import UnknownNameError
+from pilotage.sim.bound import PackingBound
+from pilotage.sim.compare import Comparison, compare, forced_load, summarise
+from pilotage.sim.pool import TraceSource
+from pilotage.sim.results import RunResult
+from pilotage.workloads import openb
+from pilotage.workloads.generate import openb_like_nodes, openb_like_pods
+
+SOURCE = TraceSource(name="openb-like")
+
+
+def run(policy: str, seed: int, allocation: float, lost: float = 0.0, failed: int = 0) -> RunResult:
+    return RunResult(
+        **{
+            "trace": "t",
+            "policy": policy,
+            "seed": seed,
+            "load": 1.3,
+            "protocol": "openb",
+            "gpu_allocation_percent": allocation,
+            "lost_before_l0_percent": lost,
+            "failed_pods": failed,
+        },  # type: ignore[arg-type]
+        fragmentation_percent=0.0,
+        fragmentation_idle_percent=0.0,
+        cpu_allocation_percent=0.0,
+        memory_allocation_percent=0.0,
+        nodes_used=0.0,
+        cpu_variance=0.0,
+        gpu_variance=0.0,
+        failed_cpu_pods=0,
+        failed_share_pods=0,
+        failed_whole_gpu_pods=0,
+        failed_multi_gpu_pods=0,
+        decisions=1,
+    )
+
+
+COMPARISON = Comparison((SOURCE,), ("mine", "fgd"), (1, 2))
+FGD_RUNS = [run("fgd@1", 1, 90.0), run("fgd@1", 2, 92.0)]
+
+
+def room(mine: list[RunResult], bounds: tuple[float | None, float | None] = (95.0, 97.0)) -> float | None:
+    limits = {("t", seed): PackingBound(87.0, bound) for seed, bound in zip((1, 2), bounds, strict=True)}
+    rows = summarise([*mine, *FGD_RUNS], COMPARISON, "fgd@1", limits, "fgd@1")
+    found = [row for row in rows if (row.policy, row.metric) == ("mine@1", "gpu_allocation_percent")]
+    assert len(found) == 1
+    return found[0].room_closed_percent
+
+
+def test_the_room_closed_is_a_ratio_of_means() -> None:
+    # FGD 91, bound 96, mine 93.5: half of the room. Seed by seed it would be (1/5 + 4/5) / 2 only by chance.
+    assert room([run("mine@1", 1, 91.0), run("mine@1", 2, 96.0)]) == 50.0
+
+
+def test_a_policy_worse_than_fgd_closes_less_than_nothing() -> None:
+    assert room([run("mine@1", 1, 85.0), run("mine@1", 2, 87.0)]) == -100.0
+
+
+def test_no_share_of_the_room_where_more_was_lost_before_l0() -> None:
+    assert room([run("mine@1", seed, 94.0, lost=0.31) for seed in (1, 2)]) is None
+    assert room([run("mine@1", seed, 94.0, lost=0.29) for seed in (1, 2)]) is not None
+    assert room([run("mine@1", 1, 94.0, lost=0.58), run("mine@1", 2, 94.0)]) is not None  # 0.29 on average
+
+
+def test_no_share_of_the_room_without_a_bound() -> None:
+    mine = [run("mine@1", seed, 94.0) for seed in (1, 2)]
+    assert room(mine, (95.0, None)) is None
+    assert room(mine, (91.0, 91.0)) is None  # no room at all
+
+
+def test_l0_is_96_percent_of_what_fgd_reaches() -> None:
+    assert forced_load(FGD_RUNS) == pytest.approx(0.96 * 0.91)
+
+
+def test_differences_are_paired_by_seed() -> None:
+    mine = [run("mine@1", 1, 91.0, failed=10), run("mine@1", 2, 93.0, failed=20)]
+    rows = summarise([*mine, *FGD_RUNS], COMPARISON, "fgd@1", {}, "fgd@1")
+    row = next(row for row in rows if (row.policy, row.metric) == ("mine@1", "gpu_allocation_percent"))
+    assert (row.mean, row.difference) == (92.0, 1.0)
+    assert (row.difference_low, row.difference_high) == (1.0, 1.0)  # +1 with each seed: no doubt about it
+    assert row.low is not None
+    assert row.low < 85  # though the means themselves are uncertain
+
+
+def test_the_baseline_is_the_one_asked_for_else_fgd_else_the_first() -> None:
+    assert Comparison((SOURCE,), ("random", "fgd"), (1,)).baseline_name == "fgd@1"
+    assert Comparison((SOURCE,), ("random", "best-fit"), (1,)).baseline_name == "random@1"
+    assert Comparison((SOURCE,), ("random", "fgd"), (1,), baseline="random").baseline_name == "random@1"
+    with pytest.raises(UnknownNameError, match="unknown baseline 'best-fit'"):
+        _ = Comparison((SOURCE,), ("random", "fgd"), (1,), baseline="best-fit").baseline_name
+
+
+def test_runs_come_in_the_order_of_the_comparison(tmp_path: Path) -> None:
+    openb.write_nodes(tmp_path / "nodes.csv", openb_like_nodes(0.01))
+    for name, pods in (("z", 60), ("a", 70)):
+        openb.write_pods(tmp_path / f"{name}.csv", openb_like_pods(pods))
+    sources = tuple(TraceSource(tmp_path / "nodes.csv", tmp_path / f"{name}.csv") for name in ("z", "a"))
+    heard: list[tuple[int, int]] = []
+    comparison = Comparison(sources, ("random", "best-fit"), (4, 2))
+    outcome = compare(comparison, 1, lambda done, total: heard.append((done, total)))
+    assert [(r.trace, r.policy, r.seed) for r in outcome.runs] == [
+        (trace, policy, seed) for trace in ("z", "a") for policy in ("random@1", "best-fit@1") for seed in (4, 2)
+    ]
+    assert heard == [(k, 12) for k in range(1, 13)]  # FGD runs too, for the bound
+    assert set(outcome.bounds) == {(trace, seed) for trace in ("z", "a") for seed in (4, 2)}
+    assert len(outcome.seconds) == len(outcome.runs)
+
+
+def test_what_was_lost_before_l0_counts_refused_gpu_up_to_it(tmp_path: Path) -> None:
+    openb.write_nodes(tmp_path / "nodes.csv", openb_like_nodes(0.02))
+    openb.write_pods(tmp_path / "pods.csv", openb_like_pods(150))
+    source = TraceSource(tmp_path / "nodes.csv", tmp_path / "pods.csv")
+    outcome = compare(Comparison((source,), ("random",), (1, 2, 3)))
+    for result in outcome.runs:
+        assert result.lost_at is not None
+        arrived, lost = result.lost_at
+        limit = outcome.bounds[result.trace, result.seed].forced_load_percent / 100
+        assert result.lost_before_l0_percent == pytest.approx(100 * lost[arrived <= limit].sum())
+    assert any((r.lost_before_l0_percent or 0) > 0 for r in outcome.runs)
+    assert np.isfinite([row.mean for row in outcome.summary]).all()
+
+
+def test_without_a_bound_no_reference_is_run() -> None:
+    comparison = replace(COMPARISON, policies=("first-fit",), seeds=(1,), with_bound=False)
+    outcome = compare(comparison)
+    assert (len(outcome.runs), outcome.bounds) == (1, {})
+    assert outcome.runs[0].lost_before_l0_percent is None

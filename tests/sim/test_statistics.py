@@ -1,0 +1,27 @@
+"""Means and intervals, against figures of a table of Student's t."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pilotage.sim.statistics import interval
+
+
+def test_the_interval_is_students() -> None:
+    # Standard deviation 1, n = 3: 4.3027 / sqrt(3).
+    found = interval([1.0, 2.0, 3.0])
+    assert found.mean == 2.0
+    assert found.high == pytest.approx(2 + 4.302653 / math.sqrt(3), abs=1e-5)
+    assert found.low == pytest.approx(2 - 4.302653 / math.sqrt(3), abs=1e-5)
+
+
+def test_equal_values_have_an_interval_of_no_width() -> None:
+    found = interval([5.0, 5.0])
+    assert (found.low, found.mean, found.high) == (5.0, 5.0, 5.0)
+
+
+def test_one_value_has_no_interval() -> None:
+    found = interval([4.0])
+    assert (found.mean, found.low, found.high) == (4.0, None, None)
