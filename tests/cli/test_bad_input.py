@@ -311,7 +311,8 @@ def test_an_error_in_another_process_is_told_the_same_way(tmp_path: Path, monkey
     monkeypatch.setattr(pool, "_SECONDS_WORTH_A_PROCESS", 1e-6)
     path = own_policy(tmp_path, POLICY.replace("out_BN[:] = 0", "out_BN[:] = np.nan"))
     message = refused(
-        *(tmp_path, "compare", *small_trace(tmp_path)),
+        tmp_path,
+        *("compare", *small_trace(tmp_path)),
         *("--policies", f"{path}:Mine,fgd", "--seeds", "1-2", "--jobs", 2),
     )
     assert message == "pilotage: error: mine@1: a candidate's score is not a finite number\n"

@@ -187,7 +187,10 @@ status: {allocatable: {cpu: "8", memory: 16Gi, pods: "110"}}
 apiVersion: v1
 kind: Pod
 metadata: {name: p}
-spec: {containers: [{name: c, resources: {requests: {cpu: "1", "example.com/fpga": "1"}, limits: {"example.com/fpga": "1"}}}]}
+spec:
+  containers:
+    - name: c
+      resources: {requests: {cpu: "1", "example.com/fpga": "1"}, limits: {"example.com/fpga": "1"}}
 """
     )
     found = answer("--nodes", tmp_path / "all.yaml", "--load", 0, "--explain", "p")

@@ -1,4 +1,4 @@
-"""ClusterState: every arrow of its state machine, every arrow that is not there, and what a shape means to a cluster."""
+"""ClusterState: every arrow of its state machine, those that are not there, and what a shape means to a cluster."""
 
 from __future__ import annotations
 

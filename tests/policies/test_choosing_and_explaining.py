@@ -41,7 +41,7 @@ def batch(feasible: list[bool] | None = None) -> DecisionBatch:
 
 
 def totals(policy: Policy, feasible: list[bool] | None = None) -> list[float]:
-    return score_candidates(policy, batch(feasible)).total_N.tolist()
+    return [float(total) for total in score_candidates(policy, batch(feasible)).total_N]
 
 
 INFEASIBLE = -np.inf

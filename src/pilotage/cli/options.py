@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Protocol = Literal["openb", "timed"]
 
 MAX_SEEDS = 10_000
+MAX_SEED = 10**18 - 1
 MAX_LOAD = 100.0
 
 NodesOption = Annotated[
@@ -131,10 +132,17 @@ def trace_sources(
 
 
 def command_line() -> str:
-    """The command as typed, for the record; program path left out."""
+    """The command for the record, without what has no influence on results: number of jobs and place of the files."""
     import shlex
 
-    return shlex.join(["pilotage", *sys.argv[1:]])
+    given = iter(sys.argv[1:])
+    kept = []
+    for word in given:
+        if word in ("--jobs", "--out"):
+            next(given, None)
+        elif not word.startswith(("--jobs=", "--out=")):
+            kept.append(word)
+    return shlex.join(["pilotage", *kept])
 
 
 def console() -> Console:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pilotage.cli.options import (
+    MAX_SEED,
     JsonOption,
     LoadOption,
     NodesOption,
@@ -21,6 +22,7 @@ from pilotage.cli.options import (
     results,
     trace_sources,
 )
+from pilotage.model.errors import InputError
 
 if TYPE_CHECKING:
     from pilotage.sim.engine import Run
@@ -35,7 +37,7 @@ def simulate(
     pods: PodsOption = None,
     trace: TraceOption = None,
     policy: Annotated[str, typer.Option("--policy", metavar="POLICY", help="As in compare.")] = "fgd",
-    seed: Annotated[int, typer.Option("--seed", min=0)] = 42,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED)] = 42,
     load: LoadOption = None,
     protocol: ProtocolOption = "openb",
     arrivals: Annotated[
@@ -59,6 +61,8 @@ def simulate(
     from pilotage.sim.protocols import openb_run, timed_run
     from pilotage.sim.results import openb_result, timed_result
 
+    if pods is not None and trace is not None:
+        raise InputError("two traces given", field="--trace", expected="--pods or --trace, one at a time")
     source = trace_sources(nodes, [pods] if pods else None, [trace] if trace else None)[0].load()
     chosen = find_policy(policy)
     tuned = checked_load(load, protocol)

@@ -6,7 +6,7 @@ cluster's largest number), T kinds of GPU pods (0 = share, n = n devices).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -106,13 +106,19 @@ class ClusterState:
     Any other transition is a StateError and changes nothing.
     """
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[Node], asked: Iterable[str] = ()) -> None:
+        """`asked` names extended resources that pods may ask for, whether or not a node has them."""
         self.nodes = tuple(nodes)
         self.index = {node.name: n for n, node in enumerate(self.nodes)}
         if len(self.index) != len(self.nodes):
             raise InputError("two nodes have the same name")
         self.models = tuple(sorted({node.gpu_model for node in self.nodes if node.gpu_count and node.gpu_model}))
-        self.resources = ("cpu", "memory", "pods", *sorted({key for node in self.nodes for key, _ in node.extended}))
+        self.resources = (
+            "cpu",
+            "memory",
+            "pods",
+            *sorted({key for node in self.nodes for key, _ in node.extended} | set(asked)),
+        )
         self.arrays = self._empty_arrays()
         self._tainted = [n for n, node in enumerate(self.nodes) if node.taints]
         self._demands: dict[PodShape, Demand] = {}
@@ -150,7 +156,7 @@ class ClusterState:
         return GPU_MILLI * int(self.arrays.device_count_N.sum())
 
     def demand(self, shape: PodShape) -> Demand:
-        """The shape in this cluster's axes. A resource that no node has is asked for on the pods axis: no node fits."""
+        """The shape in this cluster's axes. A resource nobody told of is asked for on the pods axis: no node fits."""
         known = self._demands.get(shape)
         if known is None:
             request_R = np.zeros(len(self.resources), np.int64)

@@ -31,7 +31,7 @@ class Requirement:
             return value in self.values
         try:
             number, limit = int(value), int(self.values[0])
-        except ValueError:
+        except (ValueError, IndexError):
             return False
         return number > limit if self.operator == "Gt" else number < limit
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
 from pilotage.kernels.choosing import Rules
 from pilotage.kernels.features import FEATURES_VERSION, NODE_FEATURES, POD_FEATURES
-from pilotage.model.errors import PolicyError, UnknownNameError
+from pilotage.model.errors import PilotageError, PolicyError, UnknownNameError
 from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape, Workload
 
 Scope = Literal["node", "cluster"]
@@ -50,6 +50,12 @@ class DecisionBatch:
     device_left_BND: IntArray  # GPU milli left per device
     feasible_BN: BoolArray
 
+    def read_only(self) -> DecisionBatch:
+        """The same arrays, as views that refuse to be written to."""
+        return DecisionBatch(
+            _frozen(self.pod_BF), _frozen(self.node_BNF), _frozen(self.device_left_BND), _frozen(self.feasible_BN)
+        )
+
     def pod(self, name: str) -> FloatArray:
         """One pod column with a node axis to broadcast over: shape (B, 1)."""
         return self.pod_BF[:, _column(name, POD_FEATURES, "pod"), None]
@@ -57,6 +63,15 @@ class DecisionBatch:
     def node(self, name: str) -> FloatArray:
         """One node column: shape (B, N)."""
         return self.node_BNF[:, :, _column(name, NODE_FEATURES, "node")]
+
+
+Array = TypeVar("Array", FloatArray, IntArray, BoolArray)
+
+
+def _frozen(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _column(name: str, known: Sequence[str], kind: str) -> int:
@@ -122,6 +137,30 @@ def compiled_rules(policy: Policy) -> Rules | None:
     """The policy as kernels understand it, None for a policy in plain Python."""
     rules: Rules | None = getattr(policy, "rules", None)
     return rules
+
+
+def prepared(policy: Policy, mix: WorkloadMix) -> Policy:
+    """`policy.prepare(mix)`; whatever goes wrong in a user's code names the policy."""
+    try:
+        ready = policy.prepare(mix)
+    except PilotageError:
+        raise
+    except Exception as error:
+        raise PolicyError(f"{policy.name}: prepare fails: {type(error).__name__}: {error}") from error
+    if not hasattr(ready, "score"):
+        raise PolicyError(f"{policy.name}: prepare returns {type(ready).__name__}; expected a policy")
+    return ready
+
+
+def ask(policy: Policy, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
+    """`policy.score(...)`. A policy in plain Python gets arrays that it cannot write to: they decide what fits."""
+    if hasattr(policy, "rules"):
+        policy.score(batch, out_BN, device_BN)
+        return
+    try:
+        policy.score(batch.read_only(), out_BN, device_BN)
+    except Exception as error:
+        raise PolicyError(f"{policy.name}: score fails: {type(error).__name__}: {error}") from error
 
 
 def device_rule_of(policy: Policy) -> DeviceRule:

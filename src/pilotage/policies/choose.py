@@ -11,7 +11,7 @@ from pilotage.kernels.devices import DEVICE_RULES, choose_devices
 from pilotage.kernels.features import DRAW_STEPS, random_unit
 from pilotage.model.errors import PolicyError
 from pilotage.model.workload import GPU_MILLI, FloatArray, IntArray, PodShape
-from pilotage.policies.api import DecisionBatch, DeviceRule, Policy
+from pilotage.policies.api import DecisionBatch, DeviceRule, Policy, ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def score_candidates(policy: Policy, batch: DecisionBatch) -> Scores:
     feasible_N = batch.feasible_BN[0]
     raw_BN = np.full(batch.feasible_BN.shape, INFEASIBLE)
     device_BN = np.full(batch.feasible_BN.shape, -1, np.int64)
-    policy.score(batch, raw_BN, device_BN)
+    ask(policy, batch, raw_BN, device_BN)
     if not np.isfinite(raw_BN[0, feasible_N]).all():
         raise PolicyError(f"{policy.name}: a candidate's score is not a finite number")
     raw_BN[0, ~feasible_N] = INFEASIBLE

@@ -32,13 +32,15 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*@[0-9]+")
 def registered() -> dict[str, Policy]:
     """Every policy that can be named without a path, by full name."""
     known = {policy.name: policy for policy in HEURISTICS}
-    for entry in entry_points(group=GROUP):
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         source = f"entry point {entry.name}"
         try:
             thing = entry.load()
         except Exception as error:  # whatever an installed package does when imported
             raise PolicyError(f"{source} ({entry.value}): {type(error).__name__}: {error}") from error
         policy = checked_instance(thing, source)
+        if policy.name in known:
+            raise PolicyError(f"{source}: the name {policy.name} is taken")
         known[policy.name] = policy
     return known
 
@@ -86,7 +88,10 @@ def _load(text: str) -> Policy:
     if not hasattr(module, class_name):
         classes = [name for name, value in vars(module).items() if isinstance(value, type)]
         raise UnknownNameError("class", class_name, classes, file=module_name)
-    return checked_instance(getattr(module, class_name), text)
+    policy = checked_instance(getattr(module, class_name), text)
+    if policy.name in registered() and registered()[policy.name] is not policy:
+        raise PolicyError(f"{text}: the name {policy.name} is taken")
+    return policy
 
 
 def _load_module(name: str) -> object:

@@ -17,8 +17,10 @@ from pilotage.policies.api import (
     Policy,
     Scope,
     WorkloadMix,
+    ask,
     compiled_rules,
     device_rule_of,
+    prepared,
 )
 
 
@@ -78,13 +80,13 @@ class WeightedSum:
         )
 
     def prepare(self, mix: WorkloadMix) -> WeightedSum:
-        return WeightedSum(tuple(part.prepare(mix) for part in self.parts), self.weights)
+        return WeightedSum(tuple(prepared(part, mix) for part in self.parts), self.weights)
 
     def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
         raw_KBN = np.full((len(self.parts), *out_BN.shape), INFEASIBLE)
         for k, part in enumerate(self.parts):
             named_BN = np.full(device_BN.shape, -1, np.int64)
-            part.score(batch, raw_KBN[k], named_BN)
+            ask(part, batch, raw_KBN[k], named_BN)
             if k == self._heaviest:
                 device_BN[:] = named_BN
         raw_KBN[:, ~batch.feasible_BN] = INFEASIBLE

@@ -145,5 +145,7 @@ def _curves(outcome: Outcome, trace: str, library: bool | str) -> str:
         legend={"orientation": "h", "y": -0.2},
         margin={"l": 60, "r": 20, "t": 50, "b": 60},
     )
-    html: str = figure.to_html(full_html=False, include_plotlyjs=library, config={"displaylogo": False})
+    html: str = figure.to_html(
+        full_html=False, include_plotlyjs=library, config={"displaylogo": False}, div_id=f"curves-{trace}"
+    )
     return html

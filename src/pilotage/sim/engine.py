@@ -18,7 +18,7 @@ from pilotage.kernels.meters import METERS, empty_meters, measure_all
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import IntArray, Workload
-from pilotage.policies.api import Policy, WorkloadMix, compiled_rules, device_rule_of
+from pilotage.policies.api import Policy, WorkloadMix, compiled_rules, device_rule_of, prepared
 from pilotage.policies.encode import encode_nodes, encode_shapes
 from pilotage.policies.mix import typical_pods
 from pilotage.sim.interpreted import Interpreter
@@ -66,10 +66,11 @@ class Run:
             raise InputError("the trace has no pod")
         order = np.argsort(rank_N) if rank_N is not None else np.arange(len(nodes))
         self.settings, self.workload = settings, workload
-        self.state = ClusterState([nodes[n] for n in order])
+        asked = {name for shape in workload.shapes for name, _ in shape.extended}
+        self.state = ClusterState([nodes[n] for n in order], asked)
         devices = self.state.arrays.device_left_ND.shape[1]
         self.mix = replace(mix or WorkloadMix.of(workload), models=self.state.models, devices=devices)
-        self.policy = policy.prepare(self.mix)
+        self.policy = prepared(policy, self.mix)
         self.device_rule = DEVICE_RULES.index(device_rule_of(policy))
         decisions = len(workload) if settings.tape and not settings.retry else 0
         self.tape = empty_tape(decisions, len(workload) if settings.reasons else 0)

@@ -104,7 +104,7 @@ def openb_table(outcome: Outcome, column: str) -> str:
     extra = ["total_gpus"] if with_total else []
     writer.writerow(["workload", "sc_policy", "tune", "seed", *extra, *range(width)])
     for head, total, cells in rows:
-        writer.writerow([*head, *total, *cells])
+        writer.writerow([*head, *total, *cells, *[""] * (width - len(cells))])
     return text.getvalue()
 
 
@@ -121,5 +121,6 @@ def _cell(value: float) -> str:
 
 def published_name(policy: str) -> str:
     """The id of the published tables where there is one."""
-    published: str = getattr(registered().get(policy), "published_id", "")
-    return published or policy.removesuffix("@" + policy.rpartition("@")[2])
+    known = registered().get(policy)
+    published: str = getattr(known, "published_id", "")
+    return published or (policy.rpartition("@")[0] if known else policy)
