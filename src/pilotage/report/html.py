@@ -145,7 +145,8 @@ def _curves(outcome: Outcome, trace: str, library: bool | str) -> str:
         legend={"orientation": "h", "y": -0.2},
         margin={"l": 60, "r": 20, "t": 50, "b": 60},
     )
+    place = [known.name for known in outcome.traces].index(trace)
     html: str = figure.to_html(
-        full_html=False, include_plotlyjs=library, config={"displaylogo": False}, div_id=f"curves-{trace}"
+        full_html=False, include_plotlyjs=library, config={"displaylogo": False}, div_id=f"curves-{place}"
     )
     return html
