@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pilotage.kernels.events import FINISHED, REFUSED, WAITS
+from pilotage.kernels.scene import FINISHED, REFUSED, WAITS
 from pilotage.model.cluster import Node
 from pilotage.model.constraints import Constraints, Requirement, Taint, Toleration
 from pilotage.model.workload import FloatArray, Gang, IntArray, PodShape, Workload

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from pilotage.kernels.choosing import BY_BLOCKS, BY_SCAN, empty_cache, weighted_total
 from pilotage.kernels.episode import run_episode
-from pilotage.kernels.events import POD_STATES
 from pilotage.kernels.meters import AMOUNTS, DEVICES_USED, GPU_USED, NODES_USED
+from pilotage.kernels.scene import POD_STATES
 from pilotage.model.cluster import Node
 from pilotage.model.workload import FloatArray, IntArray, Pod, PodShape, Workload
 from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Policy, Scope, WorkloadMix

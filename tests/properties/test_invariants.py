@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.kernels.events import DEPARTURES, FINISHED, NOT_ARRIVED, POD_STATES, REFUSED, RUNS, WAITING_PODS, WAITS
 from pilotage.kernels.meters import RUNNING, WAITING, WAITING_GPU
+from pilotage.kernels.scene import DEPARTURES, FINISHED, NOT_ARRIVED, POD_STATES, REFUSED, RUNS, WAITING_PODS, WAITS
 from pilotage.model.cluster import Node
 from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape, Workload
 from pilotage.policies.api import Policy

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from pilotage.kernels.events import FINISHED, NOT_ARRIVED, REFUSED, RUNS, WAITS
 from pilotage.kernels.feasibility import NO_RESOURCE
 from pilotage.kernels.meters import CPU_USED
+from pilotage.kernels.scene import FINISHED, NOT_ARRIVED, REFUSED, RUNS, WAITS
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import Pod, PodShape, Workload

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pilotage.kernels.events import FINISHED, RUNS, WAITS
 from pilotage.kernels.meters import RUNNING, WAITING
+from pilotage.kernels.scene import FINISHED, RUNS, WAITS
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import Gang, Pod, PodShape, Workload

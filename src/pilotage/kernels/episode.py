@@ -9,10 +9,11 @@ import numpy as np
 from pilotage.kernels.choosing import Rules, choose_node
 from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.kernels.devices import choose_devices
-from pilotage.kernels.events import SEQUENCE, Scene, decide, next_decision
+from pilotage.kernels.events import decide, next_decision
 from pilotage.kernels.feasibility import narrowing_reason
 from pilotage.kernels.features import DRAW_STEPS, POD_DRAW, random_unit
 from pilotage.kernels.meters import METERS, settle
+from pilotage.kernels.scene import SEQUENCE, Scene
 from pilotage.kernels.scoring import FGD, fgd_best_device
 from pilotage.model.workload import FloatArray, IntArray
 

@@ -8,109 +8,35 @@ and policies in plain Python share both.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from pilotage.kernels.choosing import ScoreCache, note_change
+from pilotage.kernels.choosing import note_change
 from pilotage.kernels.compiling import inlined_inner, inner
-from pilotage.kernels.feasibility import ShapeArrays
+from pilotage.kernels.departures import forget_evicted, pop_departure, push_departure
 from pilotage.kernels.features import encode_node
-from pilotage.kernels.meters import RUNNING, WAITING, WAITING_GPU, Meters, measure_node
-from pilotage.model.cluster import ClusterArrays, Demand, shift
-from pilotage.model.workload import BoolArray, FloatArray, IntArray
-
-NOT_ARRIVED, RUNS, WAITS, FINISHED, REFUSED = range(5)
-POD_STATES = ("not arrived", "running", "waiting", "finished", "refused")
-
-# Progress.counter_X
-ARRIVED, NODE_EVENTS, DEPARTURES, WAITING_PODS, FREED, ROUND, IN_ROUND, SEQUENCE = range(8)
-GANG, MEMBER, WAITING_GANGS = range(8, 11)  # gang being tried + 1 (0 = none), its next member, gangs in the queue
+from pilotage.kernels.meters import RUNNING, WAITING, WAITING_GPU, measure_node
+from pilotage.kernels.scene import (
+    ARRIVED,
+    DEPARTURES,
+    FINISHED,
+    FREED,
+    GANG,
+    IN_ROUND,
+    MEMBER,
+    NODE_EVENTS,
+    REFUSED,
+    ROUND,
+    RUNS,
+    SEQUENCE,
+    WAITING_GANGS,
+    WAITING_PODS,
+    WAITS,
+    Progress,
+    Scene,
+)
+from pilotage.model.cluster import Demand, shift
 
 shift_resources = inlined_inner(shift)
-
-
-class Timeline(NamedTuple):
-    """What was given: pods (axis P) in order of arrival, node events (axis E) in order of time."""
-
-    shape_P: IntArray
-    arrival_P: FloatArray
-    duration_P: FloatArray
-    gang_P: IntArray  # -1 = none
-    gang_start_G: IntArray  # members of gang g are gang_member_Q[gang_start_G[g] : gang_start_G[g + 1]]
-    gang_member_Q: IntArray
-    event_time_E: FloatArray
-    event_node_E: IntArray
-    event_up_E: BoolArray
-    retry: bool  # False: a pod that does not fit when it arrives is refused for good
-    until: float  # the clock stops here
-
-
-class Progress(NamedTuple):
-    """Where the run is."""
-
-    now_1: FloatArray
-    counter_X: IntArray
-    state_P: IntArray
-    node_P: IntArray
-    devices_P: IntArray
-    placed_at_P: FloatArray  # of the last placement
-    ended_at_P: FloatArray  # when it departs or departed
-    restarts_P: IntArray
-    heap_time_H: FloatArray
-    heap_pod_H: IntArray
-    next_P: IntArray  # waiting pods of one shape are a list in order of arrival
-    first_S: IntArray
-    last_S: IntArray
-    blocked_S: IntArray  # the round of retries in which the shape last did not fit
-    arrived_G: IntArray  # members of a gang that have arrived
-    queue_G: IntArray  # complete gangs that wait
-    blocked_G: IntArray
-
-
-class Series(NamedTuple):
-    """Figures over time: a sample per point of a grid, and integrals after the warm-up."""
-
-    grid_G: FloatArray
-    sample_GM: FloatArray
-    integral_M: FloatArray
-    from_to_2: FloatArray  # integration window
-    sampled_1: IntArray
-
-
-class Scene(NamedTuple):
-    """Cluster and pods as a run sees them."""
-
-    cluster: ClusterArrays
-    shapes: ShapeArrays
-    node_NF: FloatArray
-    cache: ScoreCache
-    meters: Meters
-    timeline: Timeline
-    progress: Progress
-    series: Series
-
-
-def fresh_progress(pods: int, shapes: int, gangs: int, start: float) -> Progress:
-    return Progress(
-        now_1=np.full(1, start),
-        counter_X=np.zeros(11, np.int64),
-        state_P=np.zeros(pods, np.int64),
-        node_P=np.full(pods, -1, np.int64),
-        devices_P=np.zeros(pods, np.int64),
-        placed_at_P=np.full(pods, np.nan),
-        ended_at_P=np.full(pods, np.inf),
-        restarts_P=np.zeros(pods, np.int64),
-        heap_time_H=np.zeros(pods),
-        heap_pod_H=np.zeros(pods, np.int64),
-        next_P=np.full(pods, -1, np.int64),
-        first_S=np.full(shapes, -1, np.int64),
-        last_S=np.full(shapes, -1, np.int64),
-        blocked_S=np.full(shapes, -1, np.int64),
-        arrived_G=np.zeros(gangs, np.int64),
-        queue_G=np.zeros(gangs, np.int64),
-        blocked_G=np.full(gangs, -1, np.int64),
-    )
 
 
 @inlined_inner
@@ -341,7 +267,7 @@ def change_node(scene: Scene, node: int, up: bool) -> None:
                     evict_gang(scene, scene.timeline.gang_P[pod])
                 else:
                     evict(scene, pod)
-        drop_departures_of_evicted(scene.progress)
+        forget_evicted(scene.progress)
     scene.cluster.alive_N[node] = up
     note_change(scene.cache, node)
     scene.progress.counter_X[FREED] = 1  # recovered: room; failed: its pods must be tried elsewhere
@@ -367,17 +293,6 @@ def evict_gang(scene: Scene, g: int) -> None:
             scene.progress.restarts_P[pod] += 1
             count_waiting(scene, scene.timeline.shape_P[pod], 1)
     queue_gang(scene.progress, g)
-
-
-@inner
-def drop_departures_of_evicted(progress: Progress) -> None:
-    """Builds the heap anew from the pods that still run."""
-    size = progress.counter_X[DEPARTURES]
-    progress.counter_X[DEPARTURES] = 0
-    for i in range(size):
-        pod = progress.heap_pod_H[i]
-        if progress.state_P[pod] == RUNS:
-            push_departure(progress, pod)  # never writes beyond what was read
 
 
 @inner
@@ -435,42 +350,3 @@ def pass_time(scene: Scene, moment: float) -> None:
     series.sampled_1[0] = g
     if moment < np.inf:
         scene.progress.now_1[0] = moment
-
-
-@inlined_inner
-def push_departure(progress: Progress, pod: int) -> None:
-    """Binary heap by (time, pod)."""
-    time_H, pod_H = progress.heap_time_H, progress.heap_pod_H
-    i = progress.counter_X[DEPARTURES]
-    progress.counter_X[DEPARTURES] += 1
-    time = progress.ended_at_P[pod]
-    while i > 0:
-        parent = (i - 1) >> 1
-        if time_H[parent] < time or (time_H[parent] == time and pod_H[parent] < pod):
-            break
-        time_H[i], pod_H[i] = time_H[parent], pod_H[parent]
-        i = parent
-    time_H[i], pod_H[i] = time, pod
-
-
-@inlined_inner
-def pop_departure(progress: Progress) -> None:
-    time_H, pod_H = progress.heap_time_H, progress.heap_pod_H
-    progress.counter_X[DEPARTURES] -= 1
-    size = progress.counter_X[DEPARTURES]
-    time, pod = time_H[size], pod_H[size]
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            break
-        right = child + 1
-        if right < size and (
-            time_H[right] < time_H[child] or (time_H[right] == time_H[child] and pod_H[right] < pod_H[child])
-        ):
-            child = right
-        if time < time_H[child] or (time == time_H[child] and pod < pod_H[child]):
-            break
-        time_H[i], pod_H[i] = time_H[child], pod_H[child]
-        i = child
-    time_H[i], pod_H[i] = time, pod

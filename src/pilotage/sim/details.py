@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pilotage.kernels.events import POD_STATES
 from pilotage.kernels.feasibility import FITS
 from pilotage.kernels.meters import METERS
+from pilotage.kernels.scene import POD_STATES
 from pilotage.policies.explain import obstacle_text
 from pilotage.sim.engine import Run
 

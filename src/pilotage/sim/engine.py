@@ -13,8 +13,8 @@ import numpy as np
 from pilotage.kernels.choosing import empty_cache
 from pilotage.kernels.devices import DEVICE_RULES
 from pilotage.kernels.episode import empty_tape, run_episode
-from pilotage.kernels.events import SEQUENCE, Scene, Series, Timeline, fresh_progress
 from pilotage.kernels.meters import METERS, empty_meters, measure_all
+from pilotage.kernels.scene import SEQUENCE, Scene, Series, Timeline, fresh_progress
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import IntArray, Workload

@@ -11,9 +11,9 @@ import numpy as np
 
 from pilotage.kernels.choosing import INFEASIBLE
 from pilotage.kernels.episode import Tape, step
-from pilotage.kernels.events import SEQUENCE, Scene
 from pilotage.kernels.feasibility import feasible_some
 from pilotage.kernels.features import POD_DRAW, random_unit
+from pilotage.kernels.scene import SEQUENCE, Scene
 from pilotage.model.workload import FloatArray, IntArray, Workload
 from pilotage.policies.api import DecisionBatch, Policy, device_rule_of
 from pilotage.policies.choose import best_node, devices_for, score_candidates, total_scores

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from pilotage.kernels.events import FINISHED, RUNS, WAITS
 from pilotage.kernels.meters import (
     AMOUNTS,
     CPU_SHARE_SQUARES,
@@ -19,6 +18,7 @@ from pilotage.kernels.meters import (
     NODES_USED,
     WAITING,
 )
+from pilotage.kernels.scene import FINISHED, RUNS, WAITS
 from pilotage.model.workload import POD_KINDS, BoolArray, FloatArray, IntArray
 from pilotage.sim.engine import Run
 from pilotage.sim.openb_tables import OpenbTables, openb_tables
