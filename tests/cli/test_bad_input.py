@@ -160,7 +160,7 @@ def test_an_unknown_trace_comes_with_a_hint(place: Path) -> None:
         ("--policies", "fgd,fgd", "given twice"),
         ("--policies", "1e400*fgd+best-fit", "1e400"),
         ("--baseline", "fdg", "did you mean 'fgd'"),
-        ("--baseline", "round-robin", "unknown baseline"),
+        ("--baseline", "round-robin", "does not take part"),
         ("--seeds", "x", "--seeds"),
         ("--seeds", "5-1", "runs backwards"),
         ("--seeds", "1,1", "twice"),
@@ -198,7 +198,23 @@ def test_a_seed_beyond_64_bits_is_refused(place: Path) -> None:
 
 def test_an_unknown_pod_to_explain_comes_with_a_hint(place: Path) -> None:
     files = ("--nodes", place / "nodes.csv", "--pods", place / "pods.csv", "--load", 0)
-    assert "unknown pod 'p7'; did you mean" in refused(place, "simulate", *files, "--explain", "p7")
+    done = pilotage("simulate", *files, "--explain", "p7")
+    assert done.code == 2
+    assert "unknown pod 'p7'; did you mean" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--top", "3"), "--top: has no effect without --explain"),
+        (("--mttr", "3"), "--mttr: has no effect on runs of the OpenB protocol"),
+        (("--protocol", "timed", "--mttr", "3"), "--mttr: has no effect where nodes never fail"),
+    ],
+)
+def test_an_option_without_effect_is_refused(options: tuple[str, ...], said: str) -> None:
+    done = pilotage("simulate", "--trace", "openb-like", *options)
+    assert done.code == 2
+    assert said in done.err
 
 
 def test_scales_that_are_no_numbers_are_refused() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pilotage.model.errors import UnknownNameError
+from pilotage.model.errors import InputError
 from pilotage.sim.bound import PackingBound
 from pilotage.sim.compare import Comparison, compare, forced_load, summarise
 from pilotage.sim.pool import TraceSource
@@ -97,7 +97,7 @@ def test_the_baseline_is_the_one_asked_for_else_fgd_else_the_first() -> None:
     assert Comparison((SOURCE,), ("random", "fgd"), (1,)).baseline_name == "fgd@1"
     assert Comparison((SOURCE,), ("random", "best-fit"), (1,)).baseline_name == "random@1"
     assert Comparison((SOURCE,), ("random", "fgd"), (1,), baseline="random").baseline_name == "random@1"
-    with pytest.raises(UnknownNameError, match="unknown baseline 'best-fit'"):
+    with pytest.raises(InputError, match="--baseline: best-fit does not take part; expected one of random, fgd"):
         _ = Comparison((SOURCE,), ("random", "fgd"), (1,), baseline="best-fit").baseline_name
 
 

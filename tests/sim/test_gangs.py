@@ -13,6 +13,7 @@ from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import Gang, Pod, PodShape, Workload
 from pilotage.policies.registry import find_policy
+from pilotage.sim.details import reason_text
 from pilotage.sim.engine import NodeEvent, Run, RunSettings
 
 GIB = 2**30
@@ -118,3 +119,15 @@ def test_no_gang_is_ever_half_placed(given_: tuple[list[Node], list[Pod], tuple[
     assert (run.scene.cluster.free_NR == run.scene.cluster.capacity_NR).all()
     assert run.scene.meters.total_M[RUNNING] == 0
     assert run.scene.meters.total_M[WAITING] == (progress.state_P == WAITS).sum()
+
+
+def test_a_gang_that_waits_says_which_pod_did_not_fit_and_why() -> None:
+    whole = PodShape(1000, GIB, gpu_milli=1000, gpu_count=1)
+    workload = Workload.of(job("big", whole, 3, 0.0, 1.0), timed=True)
+    run = Run([node("a", 2)], workload, find_policy("fgd"), RunSettings(retry=True, measure=(0.0, 1.0), reasons=True))
+    run.advance()
+    assert [reason_text(run, pod) for pod in range(3)] == [
+        "its gang did not fit whole",
+        "its gang did not fit whole",
+        "not enough GPU on its devices",
+    ]

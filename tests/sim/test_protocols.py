@@ -7,9 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
+from pilotage.model.workload import Pod, PodShape, Workload
 from pilotage.policies.registry import find_policy
+from pilotage.sim.engine import NodeEvent, Run, RunSettings
 from pilotage.sim.protocols import Timing, failures, mix_of, openb_run, run_openb, run_timed, timed_run
+from pilotage.sim.results import timed_result
 from pilotage.workloads.generate import Times, openb_like_nodes, openb_like_pods
 from pilotage.workloads.trace import Trace
 
@@ -82,7 +86,7 @@ def test_the_allocation_of_a_light_load_is_about_what_is_offered() -> None:
 
 
 def test_nodes_fail_and_recover_in_turn() -> None:
-    events = failures(TRACE, Timing(mtbf_hours=2.0, mttr_hours=1.0), seed=3, end=100 * 3600.0)
+    events = failures(TRACE, Timing(mtbf_hours=2.0, mttr_hours=1.0), seed=3, span=(0.0, 100 * 3600.0))
     for node in TRACE.nodes:
         own = [event for event in events if event.node == node.name]
         assert [event.up for event in own] == [bool(i % 2) for i in range(len(own))]
@@ -95,7 +99,32 @@ def test_nodes_fail_and_recover_in_turn() -> None:
 def test_failures_of_a_node_do_not_depend_on_the_others() -> None:
     timing = Timing(mtbf_hours=2.0)
     fewer = Trace.of("fewer", TRACE.nodes[:3], TRACE.workload)
-    whole = [e for e in failures(TRACE, timing, 3, 1e5) if e.node in {n.name for n in fewer.nodes}]
-    assert whole == list(failures(fewer, timing, 3, 1e5))
-    assert failures(TRACE, timing, 4, 1e5) != failures(TRACE, timing, 3, 1e5)
-    assert failures(TRACE, Timing(), 3, 1e5) == ()
+    whole = [e for e in failures(TRACE, timing, 3, (0.0, 1e5)) if e.node in {n.name for n in fewer.nodes}]
+    assert whole == list(failures(fewer, timing, 3, (0.0, 1e5)))
+    assert failures(TRACE, timing, 4, (0.0, 1e5)) != failures(TRACE, timing, 3, (0.0, 1e5))
+    assert failures(TRACE, Timing(), 3, (0.0, 1e5)) == ()
+
+
+def test_failures_of_a_trace_in_calendar_time_start_with_its_first_pod() -> None:
+    start = 1.7e9
+    events = failures(TRACE, Timing(mtbf_hours=24.0), 3, (start, start + 3600.0))
+    assert all(start <= event.time for event in events)
+
+
+def test_more_failures_than_a_run_can_hold_are_refused() -> None:
+    with pytest.raises(InputError, match=r"--mtbf: 0\.001 hours"):
+        failures(TRACE, Timing(mtbf_hours=0.001, mttr_hours=0.001), 3, (0.0, 1e12))
+
+
+def test_time_spent_running_before_a_failure_is_no_waiting_time() -> None:
+    nodes = (Node("a", 1000, 2**30), Node("b", 1000, 2**30))
+    pods = [
+        Pod("long", PodShape(1000, 2**20), arrival=0.0, duration=50.0),
+        Pod("last", PodShape(10, 2**20), arrival=100.0, duration=1.0),
+    ]
+    settings = RunSettings(retry=True, measure=(0.0, 100.0), node_events=(NodeEvent(30.0, "a", up=False),))
+    run = Run(nodes, Workload.of(pods, timed=True), find_policy("first-fit"), settings)
+    run.advance()
+    result = timed_result(run, "t", "first-fit@1", 0, 0.0)
+    assert run.scene.progress.placed_at_P[0] == 30.0
+    assert (result.restarts, result.mean_wait, result.gpu_weighted_wait) == (1, 0.0, 0.0)

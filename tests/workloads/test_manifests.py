@@ -165,7 +165,7 @@ def test_gpu_models_are_kept_as_written(read: Reader) -> None:
         ("gpu-milli: '1001'", "", "gpu-milli'], 1001 milli of one device; expected 1 to 1000, for each device"),
         ("gpu-milli: '0.5'", "", "0.5 is not whole"),
         ("gpu-milli: half", "", "'half' is not a quantity; expected a quantity such as"),
-        ("gpu-count: '9999'", "", "9999 devices; expected at most 1024"),
+        ("gpu-count: '9999'", "", "9999 devices; expected at most 62"),
         ("gpu-count: '-1'", "", "-1 is negative; expected zero or more"),
         ("gpu-milli: '500'", "nvidia.com/gpu: 1", "1 x 500 milli by annotation, but 1 whole devices"),
         ("", "nvidia.com/gpu: 1, amd.com/gpu: 1", "both nvidia.com/gpu and amd.com/gpu; expected one kind of GPU"),

@@ -49,9 +49,6 @@ def main() -> None:
     except PilotageError as error:
         sys.stderr.write(f"pilotage: error: {error}\n")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("pilotage: interrupted\n")
-        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pilotage.cli.doctor import compile_kernels
 from pilotage.cli.options import JsonOption, NodesOption, PodsOption, console, print_json, results
 from pilotage.model.errors import InputError
 
@@ -35,7 +36,8 @@ def sim(
     pods: PodsOption = None,
     policies: Annotated[str, typer.Option("--policies", metavar="LIST", help="Names, or all.")] = "all",
     scales: Annotated[
-        str, typer.Option("--scales", metavar="LIST", help="Sizes of the cluster; beyond 1 only FGD, 100 = far target.")
+        str,
+        typer.Option("--scales", metavar="LIST", help="Sizes of the cluster; of all policies only FGD beside 1."),
     ] = "1,10",
     as_json: JsonOption = False,
 ) -> None:
@@ -49,6 +51,9 @@ def sim(
     from pilotage.workloads.generate import openb_like_nodes, openb_like_pods
     from pilotage.workloads.trace import Trace, load_trace
 
+    if nodes is not None and pods is None:
+        raise InputError("has no effect without --pods", field="--nodes")
+    compile_kernels()
     names = list(registered()) if policies == "all" else [name.strip() for name in policies.split(",")]
     table = Table("policy", "nodes", "pods", "seconds", "decisions/s", "peak MB", title="pilotage bench sim")
     for scale in [1.0] if pods else _parse_scales(scales):
@@ -56,7 +61,7 @@ def sim(
             trace = load_trace(nodes=nodes, pods=pods)
         else:
             trace = Trace.of("openb-like", openb_like_nodes(scale), openb_like_pods(round(PODS * scale)))
-        for name in names if scale == 1 else ["fgd"]:
+        for name in ["fgd"] if scale != 1 and policies == "all" else names:
             with console().status(f"{name} on {len(trace.nodes)} nodes"):
                 row = _measure(
                     trace, find_policy(name), load=1.3 if pods else 0.0, repeats=REPEATS if scale < 50 else 1
@@ -86,7 +91,7 @@ def _measure(trace: Trace, policy: Policy, load: float, repeats: int) -> dict[st
     from pilotage.sim.results import openb_result
 
     best, decisions = float("inf"), 0
-    for _ in range(repeats + 1):  # the first one compiles, and is measured only if it is the only one
+    for _ in range(repeats):
         gc.collect()
         run = openb_run(trace, policy, 42, load)
         started = time.perf_counter()

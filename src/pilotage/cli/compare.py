@@ -17,6 +17,7 @@ from pilotage.cli.options import (
     NodesOption,
     ProtocolOption,
     SeedsOption,
+    check_place,
     checked_load,
     checked_timing,
     command_line,
@@ -27,6 +28,7 @@ from pilotage.cli.options import (
     progress_bar,
     results,
     trace_sources,
+    warn_of_gangs,
 )
 
 EXAMPLE = "Example: pilotage compare --trace openb-like --policies fgd,best-fit,random --seeds 42-46 --out out"
@@ -50,11 +52,16 @@ def compare(
     arrivals: Annotated[
         int | None, typer.Option("--arrivals", min=1, help="timed with --load: pods to resample.")
     ] = None,
-    warm_up: Annotated[float, typer.Option("--warm-up", min=0, max=0.99, help="timed: share not measured.")] = 0.2,
+    warm_up: Annotated[
+        float | None,
+        typer.Option("--warm-up", min=0, max=0.99, help="timed: share of arrivals not measured.  [default: 0.2]"),
+    ] = None,
     mtbf: Annotated[
         float | None, typer.Option("--mtbf", min=0.001, help="timed: mean hours between failures of a node.")
     ] = None,
-    mttr: Annotated[float, typer.Option("--mttr", min=0.001, help="timed: mean hours to repair.")] = 1.0,
+    mttr: Annotated[
+        float | None, typer.Option("--mttr", min=0.001, help="timed: mean hours to repair.  [default: 1]")
+    ] = None,
     jobs: JobsOption = os.cpu_count() or 1,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write results and report.html there.")
@@ -78,6 +85,8 @@ def compare(
         baseline=baseline,
         timing=checked_timing(protocol, tuned, arrivals, mtbf, mttr, warm_up),
     )
+    check_place(out)
+    warn_of_gangs(comparison.sources, protocol)
     screen = console()
     with progress_bar(screen, "comparing") as advance:
         outcome = run_comparison(comparison, jobs, advance)

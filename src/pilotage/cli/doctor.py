@@ -19,7 +19,7 @@ CORE = ("numba", "numpy", "polars", "plotly", "pyyaml", "rich", "scipy", "typer"
 
 def doctor(
     *,
-    compile_kernels: Annotated[
+    compile_now: Annotated[
         bool, typer.Option("--compile", help="Compile the kernels now, so that the next command starts at once.")
     ] = False,
     as_json: JsonOption = False,
@@ -33,8 +33,8 @@ def doctor(
     for name in CORE:
         findings.append(_package(name))
     findings.append(("cores", "ok", str(os.cpu_count())))
-    if compile_kernels:
-        _compile()
+    if compile_now:
+        compile_kernels()
     directory = cache_directory()
     compiled = any(directory.rglob("*run_episode*.nbc"))
     advice = "" if compiled else "; compiled by the first command, or now by: pilotage doctor --compile"
@@ -64,7 +64,8 @@ def _cache_writable(directory: object) -> tuple[str, str, str]:
     return "kernel cache", "not writable", "set PILOTAGE_CACHE to a directory you may write to"
 
 
-def _compile() -> None:
+def compile_kernels() -> None:
+    """Runs a small case: what is not on disk yet is compiled."""
     from pilotage.policies.registry import find_policy
     from pilotage.sim.protocols import run_openb
     from pilotage.workloads.generate import openb_like_nodes, openb_like_pods

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -98,18 +99,46 @@ def checked_load(load: float | None, protocol: str) -> float | None:
 
 
 def checked_timing(
-    protocol: str, load: float | None, arrivals: int | None, mtbf: float | None, mttr: float, warm_up: float = 0.2
+    protocol: str,
+    load: float | None,
+    arrivals: int | None,
+    mtbf: float | None,
+    mttr: float | None,
+    warm_up: float | None = None,
 ) -> Timing:
     """Settings of timed runs; refused where they would have no effect."""
     from pilotage.sim.protocols import Timing
 
-    given = {"--arrivals": arrivals, "--mtbf": mtbf}
+    given = {"--arrivals": arrivals, "--mtbf": mtbf, "--mttr": mttr, "--warm-up": warm_up}
     for name, value in given.items():
         if protocol == "openb" and value is not None:
             raise InputError("has no effect on runs of the OpenB protocol", field=name, expected="--protocol timed")
     if arrivals is not None and load is None:
         raise InputError("has no effect on the trace's own times", field="--arrivals", expected="--load beside it")
-    return Timing(load=load, arrivals=arrivals, warm_up=warm_up, mtbf_hours=mtbf, mttr_hours=mttr)
+    if mttr is not None and mtbf is None:
+        raise InputError("has no effect where nodes never fail", field="--mttr", expected="--mtbf beside it")
+    defaults = Timing()
+    return Timing(
+        load=load,
+        arrivals=arrivals,
+        warm_up=defaults.warm_up if warm_up is None else warm_up,
+        mtbf_hours=mtbf,
+        mttr_hours=defaults.mttr_hours if mttr is None else mttr,
+    )
+
+
+def check_place(out: Path | None) -> None:
+    """Whether results can be written to `out`, before the work is done; makes nothing."""
+    if out is None:
+        return
+    nearest = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise InputError("no directory that can be written to", file=nearest, field="--out")
+
+
+def warn_of_gangs(sources: Sequence[TraceSource], protocol: str) -> None:
+    if protocol == "openb" and any(source.load().workload.gangs for source in sources):
+        console().print("note: the OpenB protocol places the pods of gangs one by one; see --protocol timed")
 
 
 def trace_sources(

@@ -15,12 +15,14 @@ from pilotage.cli.options import (
     PodsOption,
     ProtocolOption,
     TraceOption,
+    check_place,
     checked_load,
     checked_timing,
     console,
     print_json,
     results,
     trace_sources,
+    warn_of_gangs,
 )
 from pilotage.model.errors import InputError
 
@@ -46,11 +48,15 @@ def simulate(
     mtbf: Annotated[
         float | None, typer.Option("--mtbf", min=0.001, help="timed: mean hours between failures of a node.")
     ] = None,
-    mttr: Annotated[float, typer.Option("--mttr", min=0.001, help="timed: mean hours to repair.")] = 1.0,
+    mttr: Annotated[
+        float | None, typer.Option("--mttr", min=0.001, help="timed: mean hours to repair.  [default: 1]")
+    ] = None,
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="POD", help="Explain the decision about this pod and end.")
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="With --explain: candidates to show.")] = 10,
+    top: Annotated[
+        int | None, typer.Option("--top", min=1, help="With --explain: candidates to show.  [default: 10]")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write decisions.parquet and meters.parquet there.")
     ] = None,
@@ -63,7 +69,14 @@ def simulate(
 
     if pods is not None and trace is not None:
         raise InputError("two traces given", field="--trace", expected="--pods or --trace, one at a time")
-    source = trace_sources(nodes, [pods] if pods else None, [trace] if trace else None)[0].load()
+    if explain is None and top is not None:
+        raise InputError("has no effect without --explain", field="--top")
+    if explain is not None and out is not None:
+        raise InputError("has no effect with --explain, which stops at one pod", field="--out")
+    check_place(out)
+    sources = trace_sources(nodes, [pods] if pods else None, [trace] if trace else None)
+    warn_of_gangs(sources, protocol)
+    source = sources[0].load()
     chosen = find_policy(policy)
     tuned = checked_load(load, protocol)
     timing = checked_timing(protocol, tuned, arrivals, mtbf, mttr)
@@ -72,7 +85,7 @@ def simulate(
     else:
         run = timed_run(source, chosen, seed, timing, reasons=True)
     if explain is not None:
-        _explain(run, explain, top, as_json)
+        _explain(run, explain, top or 10, as_json)
         return
     with console().status("running"):
         run.advance()
@@ -113,15 +126,12 @@ def _write(run: Run, directory: Path) -> None:
 
 def _failures(run: Run) -> dict[str, dict[str, int]]:
     """Pods that were not placed, by kind of pod and reason."""
-    from pilotage.policies.explain import obstacle_text
+    from pilotage.sim.details import reason_text
 
     counts: dict[str, dict[str, int]] = {}
-    progress = run.scene.progress
-    for pod in (progress.node_P < 0).nonzero()[0]:
-        kind = run.workload.shapes[run.workload.shape_P[pod]].kind
-        code = int(run.tape.reason_P[pod])
-        reason = obstacle_text(code, run.state.resources) if code else "behind others of its shape"
-        by_reason = counts.setdefault(kind, {})
+    for pod in (run.scene.progress.node_P < 0).nonzero()[0].tolist():
+        by_reason = counts.setdefault(run.workload.shapes[run.workload.shape_P[pod]].kind, {})
+        reason = reason_text(run, pod)
         by_reason[reason] = by_reason.get(reason, 0) + 1
     return counts
 

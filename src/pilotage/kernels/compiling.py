@@ -28,7 +28,7 @@ _OLD_CACHES_KEPT = 4
 
 def kernel_sources() -> list[Path]:
     """The files whose edit must lead to a new compilation."""
-    return [*sorted((_PACKAGE / "kernels").glob("*.py")), _PACKAGE / "model" / "cluster.py"]
+    return sorted([*(_PACKAGE / "kernels").glob("[!_]*.py"), *(_PACKAGE / "model").glob("[!_]*.py")])
 
 
 def source_hash(sources: list[Path] | None = None) -> str:
@@ -46,7 +46,10 @@ def cache_directory() -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.utime(path)
-    except OSError:  # a read-only home: this process compiles for itself
+        mine = path.stat().st_uid == os.getuid()
+    except OSError:  # a read-only home
+        mine = False
+    if not mine:  # numba runs what it finds there, so a folder of somebody else is no place for it
         return Path(tempfile.mkdtemp(prefix="pilotage-kernels-"))
     _remove_old_caches(base)
     return path

@@ -10,6 +10,20 @@ DEVICE_RULES = ("best", "worst", "random")
 
 
 @kernel
+def fullest_devices(left_D: IntArray, count: int, milli: int, wanted: int) -> int:
+    """Bit mask of the `wanted` devices with the least but enough left, low indices first."""
+    mask = 0
+    for _ in range(wanted):
+        chosen = -1
+        for d in range(count):
+            if left_D[d] >= milli and not (mask >> d) & 1 and (chosen < 0 or left_D[d] < left_D[chosen]):
+                chosen = d
+        if chosen >= 0:
+            mask |= 1 << chosen
+    return mask
+
+
+@kernel
 def choose_devices(left_D: IntArray, count: int, gpu_milli: int, gpu_count: int, rule: int, draw: float) -> int:
     """Bit mask of the devices for a pod that fits on a node with `count` devices.
 
@@ -18,15 +32,8 @@ def choose_devices(left_D: IntArray, count: int, gpu_milli: int, gpu_count: int,
     """
     if gpu_count == 0:
         return 0
-    mask = 0
     if gpu_milli >= 1000 or gpu_count > 1:
-        for _ in range(gpu_count):
-            chosen = -1
-            for d in range(count):
-                if left_D[d] >= gpu_milli and not (mask >> d) & 1 and (chosen < 0 or left_D[d] < left_D[chosen]):
-                    chosen = d
-            mask |= 1 << chosen
-        return mask
+        return fullest_devices(left_D, count, gpu_milli, gpu_count)
     chosen, candidates = -1, 0
     for d in range(count):
         if left_D[d] < gpu_milli:

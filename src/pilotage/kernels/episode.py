@@ -35,13 +35,20 @@ def empty_tape(pods: int, reasons: int) -> Tape:
 
 
 @inlined_inner
+def carry_out(scene: Scene, tape: Tape, pod: int, node: int, devices: int) -> None:
+    """Decision and record. The reason is found first: a gang that does not fit is taken back by the decision."""
+    if node < 0 and tape.reason_P.shape[0] > 0:
+        tape.reason_P[pod] = narrowing_reason(scene.cluster, scene.shapes, scene.timeline.shape_P[pod])
+    decide(scene, pod, node, devices)
+    record(scene, tape, pod)
+
+
+@inlined_inner
 def record(scene: Scene, tape: Tape, pod: int) -> None:
     """Writes down the state after the decision about `pod`, which every pod before it had already."""
-    s = scene.timeline.shape_P[pod]
-    if tape.reason_P.shape[0] > 0 and scene.progress.node_P[pod] < 0:
-        tape.reason_P[pod] = narrowing_reason(scene.cluster, scene.shapes, s)
     if tape.arrived_P.shape[0] == 0:
         return
+    s = scene.timeline.shape_P[pod]
     before = tape.arrived_P[pod - 1] if pod > 0 else 0
     tape.arrived_P[pod] = before + scene.shapes.gpu_milli_S[s] * scene.shapes.gpu_count_S[s]
     settle(scene.meters)
@@ -63,16 +70,14 @@ def run_episode(scene: Scene, rules: Rules, device_rule: int, seed: int, tape: T
         devices = 0
         if node >= 0:
             devices = devices_on(scene, rules, device_rule, s, node, draw)
-        decide(scene, pod, node, devices)
-        record(scene, tape, pod)
+        carry_out(scene, tape, pod, node, devices)
 
 
 @kernel
 def step(scene: Scene, tape: Tape, pod: int, node: int, devices: int) -> int:
     """For deciders in Python: carries out their decision about `pod` (-1 at first), returns the next pod to decide."""
     if pod >= 0:
-        decide(scene, pod, node, devices)
-        record(scene, tape, pod)
+        carry_out(scene, tape, pod, node, devices)
     return next_decision(scene)
 
 

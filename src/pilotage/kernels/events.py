@@ -163,7 +163,7 @@ def join_gang(scene: Scene, pod: int) -> None:
     """A pod of a gang arrives: it waits, and with the last one the gang is tried."""
     progress, g = scene.progress, scene.timeline.gang_P[pod]
     progress.state_P[pod] = WAITS
-    count_waiting(scene, scene.timeline.shape_P[pod], 1)
+    count_waiting(scene, pod, 1)
     progress.arrived_G[g] += 1
     if progress.arrived_G[g] == scene.timeline.gang_start_G[g + 1] - scene.timeline.gang_start_G[g]:
         queue_gang(progress, g)
@@ -222,7 +222,7 @@ def start_gang(scene: Scene, g: int) -> None:
     for q in range(timeline.gang_start_G[g], timeline.gang_start_G[g + 1]):
         pod = timeline.gang_member_Q[q]
         if progress.state_P[pod] == RUNS:
-            count_waiting(scene, timeline.shape_P[pod], -1)
+            count_waiting(scene, pod, -1)
             expect_departure(scene, pod)
     progress.counter_X[GANG] = 0
     kept = 0
@@ -291,7 +291,7 @@ def evict_gang(scene: Scene, g: int) -> None:
         if scene.progress.state_P[pod] == RUNS:
             take_back(scene, pod)
             scene.progress.restarts_P[pod] += 1
-            count_waiting(scene, scene.timeline.shape_P[pod], 1)
+            count_waiting(scene, pod, 1)
     queue_gang(scene.progress, g)
 
 
@@ -313,7 +313,7 @@ def wait(scene: Scene, pod: int) -> None:
         progress.next_P[before] = pod
     if progress.next_P[pod] < 0:
         progress.last_S[s] = pod
-    count_waiting(scene, s, 1)
+    count_waiting(scene, pod, 1)
 
 
 @inlined_inner
@@ -322,12 +322,19 @@ def stop_waiting(scene: Scene, pod: int) -> None:
     s = scene.timeline.shape_P[pod]
     scene.progress.first_S[s] = scene.progress.next_P[pod]
     scene.progress.next_P[pod] = -1
-    count_waiting(scene, s, -1)
+    count_waiting(scene, pod, -1)
 
 
 @inlined_inner
-def count_waiting(scene: Scene, s: int, sign: int) -> None:
-    scene.progress.counter_X[WAITING_PODS] += sign
+def count_waiting(scene: Scene, pod: int, sign: int) -> None:
+    """A pod starts (1) or stops (-1) to wait."""
+    progress, now = scene.progress, scene.progress.now_1[0]
+    if sign > 0:
+        progress.waiting_since_P[pod] = now
+    else:
+        progress.waited_P[pod] += now - progress.waiting_since_P[pod]
+    s = scene.timeline.shape_P[pod]
+    progress.counter_X[WAITING_PODS] += sign
     scene.meters.total_M[WAITING] += sign
     scene.meters.total_M[WAITING_GPU] += sign * scene.shapes.gpu_milli_S[s] * scene.shapes.gpu_count_S[s]
 

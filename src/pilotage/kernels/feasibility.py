@@ -8,7 +8,7 @@ from pilotage.kernels.compiling import inlined, kernel
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
 
-# Why a node is no candidate, in the order of the tests; 0 is a candidate.
+# Why a node is no candidate; 0 is a candidate.
 FITS, NODE_DOWN, NOT_ELIGIBLE, NO_GPU_LEFT, NO_RESOURCE = range(5)  # NO_RESOURCE + r names resource axis r
 
 

@@ -86,7 +86,7 @@ def encode_all(cluster: ClusterArrays, rank_N: IntArray, node_NF: FloatArray) ->
 
 @kernel
 def random_unit(seed: int, sequence: int) -> float:
-    """A number in [0, 1) from two integers (splitmix64 finaliser); the same on every machine."""
+    """A number in [0, 1) from two integers: 48 bits mixed in three rounds, the same on every machine."""
     z = (int(seed) * 0x9E3779B9 + int(sequence) * 0x85EBCA6B + 0x165667B1) & 0xFFFFFFFFFFFF
     for _ in range(3):
         z ^= z >> 23

@@ -119,13 +119,42 @@ def draw_until(
 
 
 @kernel
-def remove_until(source: GoSource, rows: IntArray, total_P: IntArray, total: int, target: float) -> int:
-    """Tuning down: removes pods drawn from `rows` (indices into total_P), in place; returns how many stay."""
-    size = rows.shape[0]
+def remove_until(source: GoSource, rows: IntArray, total_P: IntArray, total: int, target: float, tree: IntArray) -> int:
+    """Tuning down: removes pods drawn from `rows` (indices into total_P), in place; returns how many stay.
+
+    `tree` is scratch of len(rows) + 1: a Fenwick tree that counts who is still there, so that "the i-th of those left"
+    costs a logarithm instead of moving the list.
+    """
+    length = rows.shape[0]
+    for i in range(1, length + 1):
+        tree[i] = i & -i
+    size = length
     while total > target:
-        i = intn(source, size)
-        total -= total_P[rows[i]]
-        for k in range(i, size - 1):
-            rows[k] = rows[k + 1]
+        at = take_out(tree, intn(source, size))
+        total -= total_P[rows[at]]
+        rows[at] = -1
         size -= 1
-    return size
+    kept = 0
+    for i in range(length):
+        if rows[i] >= 0:
+            rows[kept] = rows[i]
+            kept += 1
+    return kept
+
+
+@kernel
+def take_out(tree: IntArray, i: int) -> int:
+    """Position of the i-th entry still there (from 0), which is there no more."""
+    length, at, step = tree.shape[0] - 1, 0, 1
+    while step * 2 <= length:
+        step *= 2
+    while step > 0:
+        if at + step <= length and tree[at + step] <= i:
+            at += step
+            i -= tree[at]
+        step //= 2
+    j = at + 1
+    while j <= length:
+        tree[j] -= 1
+        j += j & -j
+    return at

@@ -47,6 +47,8 @@ class Progress(NamedTuple):
     placed_at_P: FloatArray  # of the last placement
     ended_at_P: FloatArray  # when it departs or departed
     restarts_P: IntArray
+    waiting_since_P: FloatArray
+    waited_P: FloatArray  # seconds so far, without the current wait
     heap_time_H: FloatArray
     heap_pod_H: IntArray
     next_P: IntArray  # waiting pods of one shape are a list in order of arrival
@@ -91,6 +93,8 @@ def fresh_progress(pods: int, shapes: int, gangs: int, start: float) -> Progress
         placed_at_P=np.full(pods, np.nan),
         ended_at_P=np.full(pods, np.inf),
         restarts_P=np.zeros(pods, np.int64),
+        waiting_since_P=np.full(pods, np.nan),
+        waited_P=np.zeros(pods),
         heap_time_H=np.zeros(pods),
         heap_pod_H=np.zeros(pods, np.int64),
         next_P=np.full(pods, -1, np.int64),

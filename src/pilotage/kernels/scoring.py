@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from pilotage.kernels.compiling import inlined, kernel
+from pilotage.kernels.devices import fullest_devices
 from pilotage.kernels.features import (
     CPU_CAPACITY,
     CPU_FREE,
@@ -154,7 +155,7 @@ def fgd_best_device(
     cpu_after = cpu - int(pod_PF[p, POD_CPU])
     before = amount(typical, model, cpu, left_ND, n, count, 0, 0)
     if wanted != 1 or milli >= 1000:
-        mask = fullest_devices(left_ND, n, count, milli, wanted)
+        mask = fullest_devices(left_ND[n], count, milli, wanted)
         after = amount(typical, model, cpu_after, left_ND, n, count, mask, milli)
         return published_fgd_step(before, after), -1
     best, device = -1.0, -1
@@ -165,21 +166,6 @@ def fgd_best_device(
         if step > best:
             best, device = step, d
     return best, device
-
-
-@kernel
-def fullest_devices(left_ND: IntArray, n: int, count: int, milli: int, wanted: int) -> int:
-    """Bit mask of the `wanted` devices with the least but enough left, low indices first."""
-    mask = 0
-    for _ in range(wanted):
-        chosen = -1
-        for d in range(count):
-            left = left_ND[n, d]
-            if left >= milli and not (mask >> d) & 1 and (chosen < 0 or left < left_ND[n, chosen]):
-                chosen = d
-        if chosen >= 0:
-            mask |= 1 << chosen
-    return mask
 
 
 @inlined
@@ -206,7 +192,7 @@ def gpu_packing_score(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int, l
     idle, count = int(node_NF[n, GPU_IDLE]), int(node_NF[n, GPU_COUNT])
     if idle == count:
         return float(max(33 - idle, idle))
-    mask = fullest_devices(left_ND, n, count, milli, wanted)
+    mask = fullest_devices(left_ND[n], count, milli, wanted)
     opened, left_percent = 0, 0
     for d in range(count):
         if (mask >> d) & 1:

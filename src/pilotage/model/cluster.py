@@ -17,6 +17,7 @@ from pilotage.model.errors import InputError, StateError
 from pilotage.model.workload import GPU_MILLI, BoolArray, IntArray, PodShape
 
 CPU_AXIS, MEMORY_AXIS, PODS_AXIS = 0, 1, 2
+MAX_AMOUNT = 2**56  # of a node's resource: a hundred times that still fits an int64
 MAX_DEVICES = 62  # the devices of a placement are one bit mask in an int64
 
 # kube-scheduler scores a pod without requests as if it asked for this (GetNonzeroRequests).
@@ -138,6 +139,10 @@ class ClusterState:
             capacity_NR[n, :3] = node.cpu_milli, node.memory_bytes, node.pods
             for key, amount in node.extended:
                 capacity_NR[n, axis[key]] = amount
+        if int(capacity_NR.max(initial=0)) > MAX_AMOUNT:
+            most, axis_of_most = divmod(int(capacity_NR.argmax()), R)
+            problem = f"node {self.nodes[most].name!r} has too much {self.resources[axis_of_most]}"
+            raise InputError(problem, expected=f"at most {MAX_AMOUNT}")
         code = {model: m for m, model in enumerate(self.models)}
         return ClusterArrays(
             capacity_NR=capacity_NR,
@@ -185,8 +190,11 @@ class ClusterState:
         return allowed_N
 
     def assume(self, key: str, shape: PodShape, node: int, devices: int = 0) -> None:
-        """Takes the resources before the cluster has confirmed the placement."""
+        """Takes the resources before the cluster has confirmed the placement. There must be room for them."""
         self._expect_unknown(key)
+        self._expect_devices(shape, node, devices)
+        if not self._has_room(shape, node, devices):
+            raise StateError(f"pod {key!r} does not fit on node {self.nodes[node].name!r}")
         self._take(shape, node, devices)
         self._assumed[key] = Placement(node, devices, shape)
 
@@ -222,9 +230,17 @@ class ClusterState:
             raise StateError(f"pod {key!r} is not {state}")
         return where.pop(key)
 
-    def _take(self, shape: PodShape, node: int, devices: int) -> None:
+    def _has_room(self, shape: PodShape, node: int, devices: int) -> bool:
+        left_D = self.arrays.device_left_ND[node]
+        enough = all(left_D[d] >= shape.gpu_milli for d in range(len(left_D)) if (devices >> d) & 1)
+        return enough and bool((self.demand(shape).request_R <= self.arrays.free_NR[node]).all())
+
+    def _expect_devices(self, shape: PodShape, node: int, devices: int) -> None:
         if devices.bit_count() != shape.gpu_count or devices >> int(self.arrays.device_count_N[node]):
             raise StateError(f"device mask {devices:#b} does not name {shape.gpu_count} devices of the node")
+
+    def _take(self, shape: PodShape, node: int, devices: int) -> None:
+        self._expect_devices(shape, node, devices)
         shift(self.arrays, self.demand(shape), node, devices, 1)
 
     def _give(self, placement: Placement) -> None:

@@ -18,8 +18,9 @@ from importlib.metadata import entry_points
 from math import isfinite
 from pathlib import Path
 
+from pilotage.kernels.choosing import Rules
 from pilotage.model.errors import InputError, PolicyError, UnknownNameError
-from pilotage.policies.api import Policy, device_rule_of
+from pilotage.policies.api import FeatureSchema, Policy, device_rule_of
 from pilotage.policies.heuristics import HEURISTICS
 from pilotage.policies.weighted import WeightedSum
 
@@ -139,6 +140,10 @@ def checked_instance(thing: object, source: str) -> Policy:
         raise PolicyError(f"{source}: scope {policy.scope!r}; expected 'node' or 'cluster'")
     if policy.normalise not in ("none", "minmax"):
         raise PolicyError(f"{source}: normalise {policy.normalise!r}; expected 'none' or 'minmax'")
+    if not isinstance(policy.features, FeatureSchema):
+        raise PolicyError(f"{source}: features {policy.features!r}; expected a FeatureSchema")
+    if not isinstance(getattr(policy, "rules", None), Rules | None):
+        raise PolicyError(f"{source}: rules are for compiled policies; expected kernels.choosing.Rules or none")
     policy.features.check()
     device_rule_of(policy)
     return policy

@@ -8,12 +8,12 @@ from itertools import product
 
 import numpy as np
 
-from pilotage.model.errors import UnknownNameError
+from pilotage.model.errors import InputError
 from pilotage.policies.registry import find_policy
-from pilotage.sim.bound import PackingBound, packing_bound
+from pilotage.sim.bound import DIGITS, PackingBound, packing_bound
 from pilotage.sim.pool import RunSpec, TraceSource, execute_all
 from pilotage.sim.protocols import Timing, arrival_of
-from pilotage.sim.results import DIGITS, RunResult
+from pilotage.sim.results import RunResult
 from pilotage.sim.statistics import interval
 from pilotage.workloads.trace import Trace
 
@@ -66,7 +66,8 @@ class Comparison:
         if wanted in names:
             return wanted
         if self.baseline:
-            raise UnknownNameError("baseline", self.baseline, self.policies)
+            problem = f"{self.baseline} does not take part"
+            raise InputError(problem, field="--baseline", expected=f"one of {', '.join(self.policies)}")
         return names[0]
 
 

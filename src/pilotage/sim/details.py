@@ -23,7 +23,6 @@ def decisions_table(run: Run) -> pl.DataFrame:
     progress, workload = run.scene.progress, run.workload
     names = [node.name for node in run.state.nodes]
     shapes = [workload.shapes[s] for s in workload.shape_P]
-    reasons = run.tape.reason_P
     return pl.DataFrame(
         {
             "pod": list(workload.names),
@@ -40,16 +39,21 @@ def decisions_table(run: Run) -> pl.DataFrame:
             "placed_at": progress.placed_at_P,
             "ended_at": progress.ended_at_P,
             "restarts": progress.restarts_P,
-            "reason": [
-                obstacle_text(int(code), run.state.resources) if code != FITS and node < 0 else None
-                for code, node in zip(reasons, progress.node_P, strict=True)
-            ]
-            if len(reasons)
-            else [None] * len(workload),
+            "reason": [None if n >= 0 else reason_text(run, p) for p, n in enumerate(progress.node_P.tolist())],
         },
         schema_overrides={"devices": pl.List(pl.Int64), "reason": pl.String, "node": pl.String},
         nan_to_null=True,
     )
+
+
+def reason_text(run: Run, pod: int) -> str:
+    """Why a pod has no node. Needs a run with reasons."""
+    code = int(run.tape.reason_P[pod]) if len(run.tape.reason_P) else FITS
+    if code != FITS:
+        return obstacle_text(code, run.state.resources)
+    if run.scene.timeline.gang_P[pod] >= 0:
+        return "its gang did not fit whole"
+    return "behind others of its shape" if run.scene.timeline.retry else "not recorded"
 
 
 def _bits(mask: int) -> list[int]:

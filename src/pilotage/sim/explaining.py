@@ -35,5 +35,13 @@ def explain_pod(run: Run, name: str) -> Explanation:
         candidates=candidates,
         node=names[node] if node >= 0 else None,
         devices=tuple(d for d in range(devices.bit_length()) if (devices >> d) & 1),
-        verdict=verdict(candidates, len(names)),
+        verdict=verdict(candidates, len(names)) + _gang_note(run, pod),
     )
+
+
+def _gang_note(run: Run, pod: int) -> str:
+    g = int(run.scene.timeline.gang_P[pod])
+    if g < 0:
+        return ""
+    gang = run.workload.gangs[g]
+    return f"; as one of the {gang.size} pods of gang {gang.name}, it keeps a node only if all of them get one"

@@ -15,6 +15,8 @@ from pilotage.kernels.episode import Tape
 from pilotage.kernels.meters import AMOUNTS, GPU_USED
 from pilotage.model.workload import FloatArray
 
+MOST_LOAD = 1000  # percent; all that arrives beyond goes into the last column
+
 
 @dataclass(frozen=True, slots=True)
 class OpenbTables:
@@ -40,9 +42,10 @@ def openb_tables(tape: Tape, total_gpus: int, load: float) -> OpenbTables:
         idle_P = idle_P + amount_P7[:, k]
     ratio_P = np.divide(100.0 * frag_P, idle_P, out=np.zeros_like(frag_P), where=idle_P > 0)
     arrive_P = np.array([round(value, 0) for value in (tape.arrived_P / total_gpus / 10.0).tolist()])
+    arrive_P = np.minimum(arrive_P, MOST_LOAD)
     alloc_P = round_decimal(tape.meter_PM[:, GPU_USED] / total_gpus / 10.0)
     frag_P, ratio_P = round_decimal(frag_P), round_decimal(ratio_P)
-    columns = round(100 * load) + 1 if load > 0 else int(arrive_P[-1]) + 1
+    columns = min(round(100 * load), MOST_LOAD) + 1 if load > 0 else int(arrive_P[-1]) + 1
     tables = np.full((3, columns), np.nan)
     order = np.searchsorted(arrive_P, np.arange(-1, columns + 2))  # arrived load never falls
     for k in range(columns):

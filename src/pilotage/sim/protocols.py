@@ -14,6 +14,8 @@ from pilotage.sim.results import RunResult, openb_result, timed_result
 from pilotage.workloads.arrivals import OpenbArrival, openb_arrival, poisson_arrival
 from pilotage.workloads.trace import Trace
 
+MOST_FAILURES = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -64,21 +66,26 @@ def timed_run(trace: Trace, policy: Policy, seed: int, timing: Timing, *, reason
         seed=seed,
         measure=window,
         samples=timing.samples,
-        node_events=failures(trace, timing, seed, last),
+        node_events=failures(trace, timing, seed, (first, last)),
         reasons=reasons,
     )
     ranks = np.argsort(np.argsort([node.name for node in trace.nodes], kind="stable"), kind="stable")
     return Run(trace.nodes, workload, policy, settings, rank_N=ranks, mix=mix_of(trace))
 
 
-def failures(trace: Trace, timing: Timing, seed: int, end: float) -> tuple[NodeEvent, ...]:
+def failures(trace: Trace, timing: Timing, seed: int, span: tuple[float, float]) -> tuple[NodeEvent, ...]:
     """Each node fails and recovers by itself, after exponential times."""
     if timing.mtbf_hours is None:
         return ()
+    start, end = span
+    expected = len(trace.nodes) * (end - start) / (3600 * (timing.mtbf_hours + timing.mttr_hours))
+    if expected > MOST_FAILURES:
+        problem = f"{timing.mtbf_hours:g} hours: about {expected:.2g} failures in {(end - start) / 3600:.4g} hours"
+        raise InputError(problem, field="--mtbf", expected=f"at most {MOST_FAILURES} failures")
     events = []
     for n, node in enumerate(trace.nodes):
         random = np.random.Generator(np.random.PCG64([seed, n]))
-        clock = 0.0
+        clock = start
         while True:
             clock += float(random.exponential(timing.mtbf_hours * 3600))
             if clock > end:

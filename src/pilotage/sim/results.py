@@ -20,10 +20,9 @@ from pilotage.kernels.meters import (
 )
 from pilotage.kernels.scene import FINISHED, RUNS, WAITS
 from pilotage.model.workload import POD_KINDS, BoolArray, FloatArray, IntArray
+from pilotage.sim.bound import DIGITS
 from pilotage.sim.engine import Run
 from pilotage.sim.openb_tables import OpenbTables, openb_tables
-
-DIGITS = 6  # of a stored figure, so that it is the same text everywhere
 
 
 @dataclass(frozen=True)
@@ -102,9 +101,9 @@ def timed_result(run: Run, trace: str, policy: str, seed: int, load: float) -> R
     mean_M = run.scene.series.integral_M / (window[1] - window[0])
     placed_P = (progress.state_P == RUNS) | (progress.state_P == FINISHED)
     never_P = progress.state_P == WAITS
-    ended = max(float(progress.now_1[0]), window[1])
-    until_P = np.where(placed_P, progress.placed_at_P, ended)
-    wait_P = np.maximum(until_P - run.workload.arrival_P, 0.0)
+    # Pods that still wait have waited until the end of the window, whatever ran on after it.
+    still_P = np.where(never_P, np.maximum(window[1] - progress.waiting_since_P, 0.0), 0.0)
+    wait_P = progress.waited_P + still_P
     gpu_P = run.workload.gpu_milli_P.astype(np.float64)
     capacity = float(run.state.gpu_capacity_milli)
     frag, idle = _fragmentation(mean_M)

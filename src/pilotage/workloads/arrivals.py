@@ -66,7 +66,12 @@ def _tune(
     if total == 0:
         raise InputError("no pod asks for GPU, so the load cannot be tuned", field="load", expected="load 0")
     if total > target:
-        return order[: gorand.remove_until(source, order, total_P, total, target)], 0
+        tree = np.zeros(len(order) + 1, np.int64)
+        kept = order[: gorand.remove_until(source, order, total_P, total, target, tree)]
+        if not len(kept):
+            problem = f"leaves none of the {len(order)} pods"
+            raise InputError(problem, field="load", expected="a higher load, or 0 for the trace as it is")
+        return kept, 0
     if total == target:
         return order, 0
     one_P = np.array([shape.gpu_milli for shape in workload.shapes], np.int64)[workload.shape_P]

@@ -48,7 +48,9 @@ CODES: Final[dict[str, Code]] = {
     ),
     "P0007": Code("warning", "A pod runs for no time.", "Check the times: it is placed and gone in the same moment."),
     "P0008": Code(
-        "info", "Pods are not in order of arrival.", "Nothing; a timed run takes them by time, others in file order."
+        "info",
+        "Pods are not in order of arrival.",
+        "Nothing; timed runs take them by time, others shuffle them.",
     ),
     "P0009": Code(
         "error", "A gang is larger than the empty cluster can hold.", "Make the gang smaller or the cluster larger."
@@ -70,7 +72,11 @@ CODES: Final[dict[str, Code]] = {
     ),
     "P0019": Code("error", "There are no nodes, or no pods.", "Check that the right files were given."),
     "P0020": Code("info", "A pod asks for CPU or GPU but no memory.", "Check that memory was recorded."),
-    "P0021": Code("warning", "A gang has more pods than its size.", "Nothing if only a part has to start together."),
+    "P0021": Code(
+        "warning",
+        "A gang has more pods than its size.",
+        "Correct its size: pods of a gang start together.",
+    ),
 }
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, cast, get_args
 
-from pilotage.model.cluster import Node
+from pilotage.model.cluster import MAX_DEVICES, Node
 from pilotage.model.constraints import Taint
 from pilotage.workloads.fields import Field
 from pilotage.workloads.podspec import (
     CARD_MODEL,
-    MAX_DEVICES,
     SHARE_COUNT,
     SHARE_MILLI,
     bounded,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from pilotage.model.cluster import MAX_DEVICES, Node
+from pilotage.model.cluster import MAX_AMOUNT, MAX_DEVICES, Node
 from pilotage.model.constraints import ANYWHERE
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.model.workload import FOREVER, GPU_MILLI, MIB, FloatArray, Gang, IntArray, PodShape, Workload
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 1 << 30  # a larger file is a mistake or an attack; reading takes several times its size in memory
 MAX_TEXT = 253  # the longest name Kubernetes allows
 MAX_CPU_MILLI = 10**9
-MAX_MEMORY_MIB = 1 << 40  # an exbibyte: in bytes it still fits an int64
+MAX_MEMORY_MIB = MAX_AMOUNT >> 20
 MAX_PODS_PER_NODE = 10**6
 MAX_SECONDS = 4 * 10**9  # Unix seconds fit until 2096; anything larger is probably milliseconds
 PODS_PER_NODE = 1001  # what the published node lists allow; they have no column for it

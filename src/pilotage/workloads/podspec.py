@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from math import ceil
 
+from pilotage.model.cluster import MAX_DEVICES
 from pilotage.model.resources import MAX_INT64
 from pilotage.model.workload import GPU_MILLI, PodShape
 from pilotage.workloads.affinity import read_constraints
@@ -22,7 +23,6 @@ SHARE_MILLI = "alibabacloud.com/gpu-milli"
 SHARE_COUNT = "alibabacloud.com/gpu-count"
 CARD_MODEL = "alibabacloud.com/gpu-card-model"
 WHOLE_DEVICES = ("nvidia.com/gpu", "amd.com/gpu")
-MAX_DEVICES = 1024  # of one node; also keeps a mistyped count from sizing every array
 
 Amounts = dict[str, int]  # thousandths of each resource
 
