@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pilotage.kernels.compiling import inlined, inlined_inner, kernel
+from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.kernels.feasibility import FITS, ShapeArrays, obstacle
 from pilotage.kernels.features import POD_DRAW, RANK
 from pilotage.kernels.fragmentation import Typical
@@ -153,7 +153,7 @@ def refresh(
             block_B[b] = block_maximum(score_KN[0], b)
 
 
-@inlined
+@inlined_inner
 def draw_scores(draw: float, node_NF: FloatArray, score_N: FloatArray) -> None:
     """Random scores are new for each decision, so what the row holds is only who is a candidate."""
     for n in range(score_N.shape[0]):
@@ -161,7 +161,7 @@ def draw_scores(draw: float, node_NF: FloatArray, score_N: FloatArray) -> None:
             score_N[n] = random_score(draw, node_NF[n, RANK])
 
 
-@inlined
+@inlined_inner
 def update_block(score_N: FloatArray, block_B: FloatArray, n: int, before: float) -> None:
     b = n // block_size(score_N.shape[0])
     if score_N[n] >= block_B[b]:
@@ -170,7 +170,7 @@ def update_block(score_N: FloatArray, block_B: FloatArray, n: int, before: float
         block_B[b] = block_maximum(score_N, b)
 
 
-@inlined
+@inlined_inner
 def block_maximum(score_N: FloatArray, b: int) -> float:
     size = block_size(score_N.shape[0])
     highest = INFEASIBLE
@@ -179,7 +179,7 @@ def block_maximum(score_N: FloatArray, b: int) -> float:
     return highest
 
 
-@inlined
+@inlined_inner
 def best_by_blocks(score_N: FloatArray, block_B: FloatArray) -> int:
     best = 0
     for b in range(1, block_B.shape[0]):
@@ -193,7 +193,7 @@ def best_by_blocks(score_N: FloatArray, block_B: FloatArray) -> int:
     return n
 
 
-@inlined
+@inlined_inner
 def first_maximum(total_N: FloatArray) -> int:
     best = 0
     for n in range(1, total_N.shape[0]):

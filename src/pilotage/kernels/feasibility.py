@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pilotage.kernels.compiling import inlined, kernel
+from pilotage.kernels.compiling import inlined, inlined_inner, kernel
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
 
@@ -37,7 +37,7 @@ def devices_fit(cluster: ClusterArrays, n: int, gpu_milli: int, gpu_count: int) 
     return gpu_count == 0
 
 
-@inlined
+@inlined_inner
 def obstacle(cluster: ClusterArrays, shapes: ShapeArrays, s: int, n: int) -> int:
     """FITS, or the first reason why shape s cannot go to node n."""
     if not cluster.alive_N[n]:

@@ -5,7 +5,7 @@ Their order is version 1 of the feature schema: columns may be appended, never m
 
 from __future__ import annotations
 
-from pilotage.kernels.compiling import inlined, kernel
+from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import FloatArray, IntArray
 
@@ -47,7 +47,7 @@ GPU_FREE, GPU_COUNT, GPU_IDLE, GPU_LARGEST, GPU_MODEL, GPU_KINDS = range(6, 12)
 CPU_SCORED, MEMORY_SCORED, LAST_PLACED, RANK = range(12, 16)
 
 
-@inlined
+@inlined_inner
 def encode_node(cluster: ClusterArrays, n: int, rank: int, node_NF: FloatArray) -> None:
     """Writes the feature row of node n."""
     free, largest, idle = 0, 0, 0

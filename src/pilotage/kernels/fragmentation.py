@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pilotage.kernels.compiling import inlined, kernel
+from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
 
 # Amount vector, in the published order.
@@ -81,7 +81,7 @@ def typical_tables(
     )
 
 
-@inlined
+@inlined_inner
 def cpu_class(typical: Typical, cpu: int) -> int:
     """How many of the typical CPU levels fit into `cpu`. Equal class and devices mean equal amounts, to the bit."""
     low, high = 0, typical.cpu_levels_C.shape[0]

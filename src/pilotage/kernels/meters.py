@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pilotage.kernels.compiling import inlined, inlined_inner, inner, kernel
+from pilotage.kernels.compiling import inlined_inner, inner, kernel
 from pilotage.kernels.fragmentation import Typical, amounts
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import FloatArray, IntArray
@@ -105,7 +105,7 @@ def add_up(meters: Meters) -> None:
             meters.total_M[m] += meters.node_NM[n, m]
 
 
-@inlined
+@inlined_inner
 def fragmented(total_M: FloatArray) -> float:
     """Fragmented GPU milli: every amount but the satisfied one, in the published order."""
     total = 0.0
@@ -115,7 +115,7 @@ def fragmented(total_M: FloatArray) -> float:
     return total
 
 
-@inlined
+@inlined_inner
 def idle(total_M: FloatArray) -> float:
     total = 0.0
     for k in range(7):
@@ -123,7 +123,7 @@ def idle(total_M: FloatArray) -> float:
     return total
 
 
-@inlined
+@inlined_inner
 def near_half_cent(value: float, slack: float) -> bool:
     """Whether rounding `value` to two decimals could go the other way within `slack`."""
     cents = value * 100.0

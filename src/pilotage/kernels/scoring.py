@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from pilotage.kernels.compiling import inlined, kernel
+from pilotage.kernels.compiling import inlined, inlined_inner, kernel
 from pilotage.kernels.devices import fullest_devices
 from pilotage.kernels.features import (
     CPU_CAPACITY,
@@ -54,7 +54,7 @@ MAX_CPU, MAX_GPU = 128000.0, 8000.0  # fixed constants of the published scores, 
 NEAR_STEP = 1e-7  # far above the rounding difference of the two ways to F (below 1e-9 of a score unit)
 
 
-@inlined
+@inlined_inner
 def score_node(
     rule: int, typical: Typical, pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int, left_ND: IntArray
 ) -> float:
@@ -80,17 +80,17 @@ def score_node(
     return 0.0  # FIRST_FIT: the order of nodes decides
 
 
-@inlined
+@inlined_inner
 def random_score(draw: float, rank: float) -> float:
     return random_unit(int(draw * DRAW_STEPS), int(rank))
 
 
-@inlined
+@inlined_inner
 def sigmoid_percent(difference: float) -> float:
     return 100.0 / (1.0 + math.exp(-difference / 1000.0))
 
 
-@inlined
+@inlined_inner
 def published_fgd_step(before: float, after: float) -> float:
     """The published integer score of a change of F, with its own order of operations."""
     return float(int(1.0 / (1.0 + math.exp(-((before - after) / 1000.0))) * 100.0))
@@ -168,14 +168,14 @@ def fgd_best_device(
     return best, device
 
 
-@inlined
+@inlined_inner
 def best_fit_score(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int) -> float:
     gpu = pod_PF[p, POD_GPU_MILLI] * pod_PF[p, POD_GPU_COUNT]
     left = (node_NF[n, CPU_FREE] - pod_PF[p, POD_CPU]) / MAX_CPU * 0.5 + (node_NF[n, GPU_FREE] - gpu) / MAX_GPU * 0.5
     return float(int((1.0 - left) * 100.0))
 
 
-@inlined
+@inlined_inner
 def dot_product_score(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int) -> float:
     gpu = pod_PF[p, POD_GPU_MILLI] * pod_PF[p, POD_GPU_COUNT]
     cpu_part = (node_NF[n, CPU_FREE] / MAX_CPU) * (pod_PF[p, POD_CPU] / MAX_CPU)
@@ -183,7 +183,7 @@ def dot_product_score(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int) -
     return float(int(100.0 * (1.0 - (cpu_part + gpu_part) / 2.0)))
 
 
-@inlined
+@inlined_inner
 def gpu_packing_score(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int, left_ND: IntArray) -> float:
     """Used devices before idle devices of used nodes before idle nodes."""
     milli, wanted = int(pod_PF[p, POD_GPU_MILLI]), int(pod_PF[p, POD_GPU_COUNT])
@@ -203,7 +203,7 @@ def gpu_packing_score(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int, l
     return float(max(100 - left_percent // 10, 50))
 
 
-@inlined
+@inlined_inner
 def gpu_clustering_score(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int) -> float:
     """Pods of one kind of GPU request together."""
     wanted = int(pod_PF[p, POD_GPU_COUNT])
@@ -219,7 +219,7 @@ def gpu_clustering_score(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int
     return float(base + 75) if kinds == 1 << kind else float(base + 50)
 
 
-@inlined
+@inlined_inner
 def allocated_score(most: bool, pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int) -> float:
     """kube-scheduler's NodeResourcesFit with LeastAllocated or MostAllocated; CPU and memory, weight 1 each."""
     total, weights = 0, 0
@@ -237,7 +237,7 @@ def allocated_score(most: bool, pod_PF: FloatArray, p: int, node_NF: FloatArray,
     return float(total // weights) if weights else 0.0
 
 
-@inlined
+@inlined_inner
 def balance(cpu_used: float, cpu_capacity: float, memory_used: float, memory_capacity: float) -> int:
     if cpu_capacity == 0 or memory_capacity == 0:
         return 100
@@ -245,7 +245,7 @@ def balance(cpu_used: float, cpu_capacity: float, memory_used: float, memory_cap
     return int((1.0 - abs(difference / 2.0)) * 100.0)
 
 
-@inlined
+@inlined_inner
 def balanced_score(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int) -> float:
     """kube-scheduler's NodeResourcesBalancedAllocation (1.36: by how much the pod improves the balance)."""
     if pod_PF[p, POD_CPU] == 0 and pod_PF[p, POD_MEMORY] == 0:
