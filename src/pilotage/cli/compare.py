@@ -9,11 +9,14 @@ from typing import Annotated
 import typer
 
 from pilotage.cli.options import (
+    ArrivalsOption,
     JobsOption,
     JsonOption,
     LoadOption,
     ManyPodsOption,
     ManyTracesOption,
+    MtbfOption,
+    MttrOption,
     NodesOption,
     ProtocolOption,
     SeedsOption,
@@ -49,19 +52,13 @@ def compare(
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="POLICY", help="Differences are to this one.  [default: fgd]")
     ] = None,
-    arrivals: Annotated[
-        int | None, typer.Option("--arrivals", min=1, help="timed with --load: pods to resample.")
-    ] = None,
+    arrivals: ArrivalsOption = None,
     warm_up: Annotated[
         float | None,
         typer.Option("--warm-up", min=0, max=0.99, help="timed: share of arrivals not measured.  [default: 0.2]"),
     ] = None,
-    mtbf: Annotated[
-        float | None, typer.Option("--mtbf", min=0.001, help="timed: mean hours between failures of a node.")
-    ] = None,
-    mttr: Annotated[
-        float | None, typer.Option("--mttr", min=0.001, help="timed: mean hours to repair.  [default: 1]")
-    ] = None,
+    mtbf: MtbfOption = None,
+    mttr: MttrOption = None,
     jobs: JobsOption = os.cpu_count() or 1,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write results and report.html there.")

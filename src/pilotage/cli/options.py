@@ -55,6 +55,13 @@ LoadOption = Annotated[
         "by resampled arrivals (default: the trace's own times).",
     ),
 ]
+ArrivalsOption = Annotated[int | None, typer.Option("--arrivals", min=1, help="timed with --load: pods to resample.")]
+MtbfOption = Annotated[
+    float | None, typer.Option("--mtbf", min=0.001, help="timed: mean hours between failures of a node.")
+]
+MttrOption = Annotated[
+    float | None, typer.Option("--mttr", min=0.001, help="timed: mean hours to repair.  [default: 1]")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output and nothing else there.")]
 
 

@@ -9,8 +9,11 @@ import typer
 
 from pilotage.cli.options import (
     MAX_SEED,
+    ArrivalsOption,
     JsonOption,
     LoadOption,
+    MtbfOption,
+    MttrOption,
     NodesOption,
     PodsOption,
     ProtocolOption,
@@ -42,15 +45,9 @@ def simulate(
     seed: Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED)] = 42,
     load: LoadOption = None,
     protocol: ProtocolOption = "openb",
-    arrivals: Annotated[
-        int | None, typer.Option("--arrivals", min=1, help="timed with --load: pods to resample.")
-    ] = None,
-    mtbf: Annotated[
-        float | None, typer.Option("--mtbf", min=0.001, help="timed: mean hours between failures of a node.")
-    ] = None,
-    mttr: Annotated[
-        float | None, typer.Option("--mttr", min=0.001, help="timed: mean hours to repair.  [default: 1]")
-    ] = None,
+    arrivals: ArrivalsOption = None,
+    mtbf: MtbfOption = None,
+    mttr: MttrOption = None,
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="POD", help="Explain the decision about this pod and end.")
     ] = None,
