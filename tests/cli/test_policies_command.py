@@ -19,7 +19,7 @@ def test_json_lists_every_policy_with_its_features() -> None:
     rows = {row["name"]: row for row in json.loads(done.out)}
     assert {policy.name for policy in HEURISTICS} <= set(rows)
     fgd = rows["fgd@1"]
-    assert (fgd["compiled"], fgd["scope"], fgd["normalise"], fgd["device_rule"]) == (True, "node", "none", "best")
+    assert (fgd["compiled"], fgd["scope"], fgd["normalise"], fgd["device_rule"]) == (True, "node", "none", "fgd")
     assert fgd["pod_features"] == ["cpu_milli", "gpu_milli", "gpu_count"]
     assert rows["best-fit@1"]["normalise"] == "minmax"
     assert rows["random@1"]["scope"] == "cluster"

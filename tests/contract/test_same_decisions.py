@@ -65,7 +65,8 @@ class Uncompiled:
 
     @property
     def device_rule(self) -> DeviceRule:
-        return device_rule_of(self.inner)
+        rule = device_rule_of(self.inner)
+        return "best" if rule == "fgd" else rule  # FGD names the device of a share itself
 
     def prepare(self, mix: WorkloadMix) -> Uncompiled:
         return Uncompiled(self.inner.prepare(mix))

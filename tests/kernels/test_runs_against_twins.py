@@ -74,7 +74,7 @@ class Interpreted:
     @property
     def device_rule(self) -> DeviceRule:
         rule: DeviceRule = getattr(self.inner, "device_rule", "best")
-        return rule
+        return "best" if rule == "fgd" else rule  # FGD names the device of a share itself
 
     def prepare(self, mix: WorkloadMix) -> Interpreted:
         return Interpreted(self.inner.prepare(mix))

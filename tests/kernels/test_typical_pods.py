@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotage.model.workload import Pod, PodShape, Workload
-from pilotage.policies.api import WorkloadMix
-from pilotage.policies.mix import TypicalPods, typical_pods
+from pilotage.policies.api import TypicalPods, WorkloadMix
+from pilotage.policies.mix import typical_pods
 from pilotage.workloads.openb import read_pods
 from reference import fragmentation as slow
 from reference.machines import may_use_model
@@ -43,7 +44,7 @@ def test_typical_pods_equal_the_twin_to_the_bit(
 ) -> None:
     workload = Workload.of(Pod(f"p{i}", shape) for i, shape in enumerate(pods))
     mix = WorkloadMix.of(workload, MODELS, 8)
-    found = typical_pods(mix, TypicalPods(popularity, step, cpu_pods, gpu_weight))
+    found = typical_pods(replace(mix, typical=TypicalPods(popularity, step, cpu_pods, gpu_weight)))
     expected = slow.typical_pods(pods, popularity, step, cpu_pods, gpu_weight)
     assert found.cpu_T.tolist() == [pod.cpu for pod in expected]
     assert found.milli_T.tolist() == [pod.milli for pod in expected]

@@ -13,9 +13,8 @@ import numpy as np
 
 from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.kernels.feasibility import FITS, ShapeArrays, obstacle
-from pilotage.kernels.features import POD_DRAW, RANK
 from pilotage.kernels.fragmentation import Typical
-from pilotage.kernels.scoring import RANDOM_NODE, random_score, score_node
+from pilotage.kernels.scoring import GANG_LOCALITY, GANG_SPREAD, RANDOM_NODE, score_node
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
 
@@ -99,8 +98,8 @@ def choose_node(
     if rules.mode == BY_BLOCKS:
         return best_by_blocks(cache.score_CKN[c, 0], cache.block_CB[c])
     for k in range(rules.rule_K.shape[0]):
-        if rules.rule_K[k] == RANDOM_NODE:
-            draw_scores(shapes.pod_SF[s, POD_DRAW], node_NF, cache.score_CKN[c, k])
+        if rules.rule_K[k] in (RANDOM_NODE, GANG_LOCALITY, GANG_SPREAD):
+            score_candidates(rules, k, cluster, shapes, s, node_NF, cache.score_CKN[c, k])
     weighted_total(cache.score_CKN[c], rules.weight_K, rules.minmax_K, cache.total_N)
     return first_maximum(cache.total_N)
 
@@ -154,11 +153,15 @@ def refresh(
 
 
 @inlined_inner
-def draw_scores(draw: float, node_NF: FloatArray, score_N: FloatArray) -> None:
-    """Random scores are new for each decision, so what the row holds is only who is a candidate."""
+def score_candidates(
+    rules: Rules, k: int, cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, score_N: FloatArray
+) -> None:
+    """Scores that are new for each decision (random, about the pod's gang): the row holds only who is a candidate."""
     for n in range(score_N.shape[0]):
         if score_N[n] != INFEASIBLE:
-            score_N[n] = random_score(draw, node_NF[n, RANK])
+            score_N[n] = score_node(
+                rules.rule_K[k], rules.typical, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND
+            )
 
 
 @inlined_inner

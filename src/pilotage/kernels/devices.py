@@ -5,8 +5,8 @@ from __future__ import annotations
 from pilotage.kernels.compiling import kernel
 from pilotage.model.workload import IntArray
 
-BEST, WORST, RANDOM = range(3)
-DEVICE_RULES = ("best", "worst", "random")
+BEST, WORST, RANDOM, LEAST_FRAGMENTED = range(4)
+DEVICE_RULES = ("best", "worst", "random", "fgd")  # the last one for compiled policies only: it needs typical pods
 
 
 @kernel

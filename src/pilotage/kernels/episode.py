@@ -8,13 +8,14 @@ import numpy as np
 
 from pilotage.kernels.choosing import Rules, choose_node
 from pilotage.kernels.compiling import inlined_inner, kernel
-from pilotage.kernels.devices import choose_devices
+from pilotage.kernels.devices import LEAST_FRAGMENTED, choose_devices
 from pilotage.kernels.events import decide, next_decision
 from pilotage.kernels.feasibility import narrowing_reason
 from pilotage.kernels.features import DRAW_STEPS, POD_DRAW, random_unit
 from pilotage.kernels.meters import METERS, settle
+from pilotage.kernels.neighbours import look_around
 from pilotage.kernels.scene import SEQUENCE, Scene
-from pilotage.kernels.scoring import FGD, fgd_best_device
+from pilotage.kernels.scoring import fgd_best_device
 from pilotage.model.workload import FloatArray, IntArray
 
 
@@ -66,6 +67,7 @@ def run_episode(scene: Scene, rules: Rules, device_rule: int, seed: int, tape: T
         s = scene.timeline.shape_P[pod]
         draw = random_unit(seed, scene.progress.counter_X[SEQUENCE])
         scene.shapes.pod_SF[s, POD_DRAW] = draw
+        look_around(scene, pod)
         node = choose_node(scene.cluster, scene.shapes, s, scene.node_NF, rules, scene.cache)
         devices = 0
         if node >= 0:
@@ -83,15 +85,12 @@ def step(scene: Scene, tape: Tape, pod: int, node: int, devices: int) -> int:
 
 @inlined_inner
 def devices_on(scene: Scene, rules: Rules, device_rule: int, s: int, node: int, draw: float) -> int:
-    """The devices for shape s: by the policy where it has an opinion, else by the device rule."""
+    """The devices for shape s: those it must get, else by the device rule."""
     cluster, shapes = scene.cluster, scene.shapes
-    if shapes.gpu_count_S[s] == 1 and shapes.gpu_milli_S[s] < 1000:
-        heaviest = 0
-        for k in range(1, rules.rule_K.shape[0]):
-            if rules.weight_K[k] > rules.weight_K[heaviest]:
-                heaviest = k
-        if rules.rule_K[heaviest] == FGD:
-            return 1 << fgd_best_device(rules.typical, shapes.pod_SF, s, scene.node_NF, node, cluster.device_left_ND)[1]
+    if shapes.devices_S[s] > 0:
+        return shapes.devices_S[s]
+    if device_rule == LEAST_FRAGMENTED and shapes.gpu_count_S[s] == 1 and shapes.gpu_milli_S[s] < 1000:
+        return 1 << fgd_best_device(rules.typical, shapes.pod_SF, s, scene.node_NF, node, cluster.device_left_ND)[1]
     return choose_devices(
         cluster.device_left_ND[node],
         cluster.device_count_N[node],

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from pilotage.kernels.choosing import note_change
-from pilotage.kernels.compiling import inlined_inner, inner
+from pilotage.kernels.compiling import inlined_inner, inner, kernel
 from pilotage.kernels.departures import forget_evicted, pop_departure, push_departure
 from pilotage.kernels.features import encode_node
 from pilotage.kernels.meters import RUNNING, WAITING, WAITING_GPU, measure_node
@@ -35,6 +35,7 @@ from pilotage.kernels.scene import (
     Scene,
 )
 from pilotage.model.cluster import Demand, shift
+from pilotage.model.workload import FloatArray, IntArray
 
 shift_resources = inlined_inner(shift)
 
@@ -75,7 +76,7 @@ def next_decision(scene: Scene) -> int:
             counter[NODE_EVENTS] += 1
         else:
             counter[ARRIVED] += 1
-            if timeline.gang_P[i] >= 0:
+            if timeline.whole_gangs and timeline.gang_P[i] >= 0:
                 join_gang(scene, i)
             elif progress.first_S[timeline.shape_P[i]] < 0:
                 return i
@@ -263,7 +264,7 @@ def change_node(scene: Scene, node: int, up: bool) -> None:
     if not up:
         for pod in range(scene.progress.counter_X[ARRIVED]):
             if scene.progress.state_P[pod] == RUNS and scene.progress.node_P[pod] == node:
-                if scene.timeline.gang_P[pod] >= 0:
+                if scene.timeline.whole_gangs and scene.timeline.gang_P[pod] >= 0:
                     evict_gang(scene, scene.timeline.gang_P[pod])
                 else:
                     evict(scene, pod)
@@ -281,6 +282,17 @@ def evict(scene: Scene, pod: int) -> None:
         wait(scene, pod)
     else:
         scene.progress.state_P[pod] = REFUSED
+
+
+@kernel
+def move_out(scene: Scene, pods: IntArray, left_P: FloatArray) -> None:
+    """Running pods leave their nodes and wait, to run for what is left of their time: consolidation."""
+    for pod in pods:
+        take_back(scene, pod)
+        scene.timeline.duration_P[pod] = left_P[pod]
+        wait(scene, pod)
+    forget_evicted(scene.progress)
+    scene.progress.counter_X[FREED] = 1
 
 
 @inner

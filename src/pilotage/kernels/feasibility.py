@@ -19,6 +19,7 @@ class ShapeArrays(NamedTuple):
     scored_S2: IntArray
     gpu_milli_S: IntArray
     gpu_count_S: IntArray
+    devices_S: IntArray  # bit mask of the devices a pod must get, 0 = any
     eligible_S: IntArray  # row of eligible_KN
     eligible_KN: BoolArray  # one row per distinct set of constraints and GPU models
     pod_SF: FloatArray  # features; the column `draw` is filled per decision
@@ -26,11 +27,11 @@ class ShapeArrays(NamedTuple):
 
 
 @inlined
-def devices_fit(cluster: ClusterArrays, n: int, gpu_milli: int, gpu_count: int) -> bool:
-    """Whether `gpu_count` distinct devices have `gpu_milli` left each."""
+def devices_fit(cluster: ClusterArrays, n: int, gpu_milli: int, gpu_count: int, devices: int) -> bool:
+    """Whether `gpu_count` distinct devices (of the mask `devices`, where it is not 0) have `gpu_milli` left each."""
     found = 0
     for d in range(cluster.device_count_N[n]):
-        if cluster.device_left_ND[n, d] >= gpu_milli:
+        if cluster.device_left_ND[n, d] >= gpu_milli and (devices == 0 or (devices >> d) & 1):
             found += 1
             if found >= gpu_count:
                 return True
@@ -47,7 +48,7 @@ def obstacle(cluster: ClusterArrays, shapes: ShapeArrays, s: int, n: int) -> int
     for r in range(shapes.request_SR.shape[1]):
         if shapes.request_SR[s, r] > 0 and shapes.request_SR[s, r] > cluster.free_NR[n, r]:
             return NO_RESOURCE + r
-    if not devices_fit(cluster, n, shapes.gpu_milli_S[s], shapes.gpu_count_S[s]):
+    if not devices_fit(cluster, n, shapes.gpu_milli_S[s], shapes.gpu_count_S[s], shapes.devices_S[s]):
         return NO_GPU_LEFT
     return FITS
 
@@ -80,7 +81,7 @@ def narrowing_reason(cluster: ClusterArrays, shapes: ShapeArrays, s: int) -> int
             reached = NOT_ELIGIBLE
             if shapes.eligible_KN[shapes.eligible_S[s], n]:
                 reached = NO_GPU_LEFT
-                if devices_fit(cluster, n, shapes.gpu_milli_S[s], shapes.gpu_count_S[s]):
+                if devices_fit(cluster, n, shapes.gpu_milli_S[s], shapes.gpu_count_S[s], shapes.devices_S[s]):
                     reached = NO_RESOURCE
                     for r in range(resources):
                         if shapes.request_SR[s, r] > 0 and shapes.request_SR[s, r] > cluster.free_NR[n, r]:

@@ -21,8 +21,10 @@ POD_FEATURES = (
     "memory_scored",
     "priority",
     "draw",  # a seeded random number in [0, 1), new for each decision
+    "gang_placed",  # pods of its gang that have a node
 )
 POD_CPU, POD_MEMORY, POD_GPU_MILLI, POD_GPU_COUNT, POD_CPU_SCORED, POD_MEMORY_SCORED, POD_PRIORITY, POD_DRAW = range(8)
+POD_GANG_PLACED = 8
 
 NODE_FEATURES = (
     "cpu_free",
@@ -41,10 +43,16 @@ NODE_FEATURES = (
     "memory_scored",
     "last_placed",  # sequence number of the newest placement, 0 = never
     "rank",  # position in the order that breaks ties
+    "gang_on_node",  # placed pods of the gang of the pod in question: here,
+    "gang_in_rack",  # in the same rack (those on the node count),
+    "gang_in_zone",  # in the same zone (those in the rack count)
 )
 CPU_FREE, CPU_CAPACITY, MEMORY_FREE, MEMORY_CAPACITY, PODS_FREE, PODS_CAPACITY = range(6)
 GPU_FREE, GPU_COUNT, GPU_IDLE, GPU_LARGEST, GPU_MODEL, GPU_KINDS = range(6, 12)
-CPU_SCORED, MEMORY_SCORED, LAST_PLACED, RANK = range(12, 16)
+CPU_SCORED, MEMORY_SCORED, LAST_PLACED, RANK, GANG_ON_NODE, GANG_IN_RACK, GANG_IN_ZONE = range(12, 19)
+
+
+GANG_COLUMNS = NODE_FEATURES[GANG_ON_NODE : GANG_IN_ZONE + 1]  # filled per decision, by kernels.neighbours
 
 
 @inlined_inner

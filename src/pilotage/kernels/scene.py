@@ -20,6 +20,15 @@ ARRIVED, NODE_EVENTS, DEPARTURES, WAITING_PODS, FREED, ROUND, IN_ROUND, SEQUENCE
 GANG, MEMBER, WAITING_GANGS = range(8, 11)  # gang being tried + 1 (0 = none), its next member, gangs in the queue
 
 
+class Neighbours(NamedTuple):
+    """Scratch of the columns about a pod's gang; see kernels.neighbours."""
+
+    in_zone_Z: IntArray
+    in_rack_K: IntArray
+    shown_1: IntArray  # gang + 1 whose columns are filled, 0 = none: all are zero
+    wanted: bool  # whether the policy looks at these columns
+
+
 class Timeline(NamedTuple):
     """What was given: pods (axis P) in order of arrival, node events (axis E) in order of time."""
 
@@ -27,6 +36,7 @@ class Timeline(NamedTuple):
     arrival_P: FloatArray
     duration_P: FloatArray
     gang_P: IntArray  # -1 = none
+    whole_gangs: bool  # gangs start whole or not at all; False: their pods are placed one by one
     gang_start_G: IntArray  # members of gang g are gang_member_Q[gang_start_G[g] : gang_start_G[g + 1]]
     gang_member_Q: IntArray
     event_time_E: FloatArray
@@ -81,6 +91,7 @@ class Scene(NamedTuple):
     timeline: Timeline
     progress: Progress
     series: Series
+    neighbours: Neighbours
 
 
 def fresh_progress(pods: int, shapes: int, gangs: int, start: float) -> Progress:

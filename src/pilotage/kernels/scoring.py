@@ -14,6 +14,9 @@ from pilotage.kernels.features import (
     CPU_FREE,
     CPU_SCORED,
     DRAW_STEPS,
+    GANG_IN_RACK,
+    GANG_IN_ZONE,
+    GANG_ON_NODE,
     GPU_COUNT,
     GPU_FREE,
     GPU_IDLE,
@@ -26,6 +29,7 @@ from pilotage.kernels.features import (
     POD_CPU,
     POD_CPU_SCORED,
     POD_DRAW,
+    POD_GANG_PLACED,
     POD_GPU_COUNT,
     POD_GPU_MILLI,
     POD_MEMORY,
@@ -48,7 +52,9 @@ from pilotage.model.workload import FloatArray, IntArray
     GPU_PACKING,
     BEST_FIT,
     FGD,
-) = range(11)
+    GANG_LOCALITY,
+    GANG_SPREAD,
+) = range(13)
 
 MAX_CPU, MAX_GPU = 128000.0, 8000.0  # fixed constants of the published scores, not taken from the cluster
 NEAR_STEP = 1e-7  # far above the rounding difference of the two ways to F (below 1e-9 of a score unit)
@@ -77,12 +83,26 @@ def score_node(
         return -node_NF[n, LAST_PLACED]
     if rule == RANDOM_NODE:
         return random_score(pod_PF[p, POD_DRAW], node_NF[n, RANK])
+    if rule == GANG_LOCALITY:
+        return gang_closeness(pod_PF, p, node_NF, n)
+    if rule == GANG_SPREAD:
+        return 100.0 - gang_closeness(pod_PF, p, node_NF, n)
     return 0.0  # FIRST_FIT: the order of nodes decides
 
 
 @inlined_inner
 def random_score(draw: float, rank: float) -> float:
     return random_unit(int(draw * DRAW_STEPS), int(rank))
+
+
+@inlined_inner
+def gang_closeness(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int) -> float:
+    """0..100: how near the node is to the placed pods of the gang. Same node 3 points, rack 2, zone 1, of 3 per pod."""
+    placed = pod_PF[p, POD_GANG_PLACED]
+    if placed == 0:
+        return 0.0
+    points = node_NF[n, GANG_ON_NODE] + node_NF[n, GANG_IN_RACK] + node_NF[n, GANG_IN_ZONE]
+    return 100.0 * points / (3.0 * placed)
 
 
 @inlined_inner

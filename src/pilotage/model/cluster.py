@@ -59,6 +59,8 @@ class ClusterArrays(NamedTuple):
     kind_count_NT: IntArray  # GPU pods on the node by kind
     scored_used_N2: IntArray  # CPU and memory in use as kube-scheduler counts them for scores
     last_placed_N: IntArray  # sequence number of the newest placement, 0 = never
+    zone_N: IntArray  # number of the node's zone, -1 = not labelled
+    rack_N: IntArray  # number of the node's rack within its zone, -1 = not labelled
 
 
 class Demand(NamedTuple):
@@ -91,6 +93,12 @@ class Placement:
     node: int
     devices: int  # bit mask, 0 for a pod without GPU
     shape: PodShape
+
+
+def _numbered(labels: Sequence[object]) -> IntArray:
+    """Equal labels get equal numbers, in order of appearance; an empty one gets -1."""
+    known: dict[object, int] = {}
+    return np.array([known.setdefault(label, len(known)) if label else -1 for label in labels], np.int64)
 
 
 class ClusterState:
@@ -154,6 +162,8 @@ class ClusterState:
             kind_count_NT=np.zeros((N, D + 1), np.int64),
             scored_used_N2=np.zeros((N, 2), np.int64),
             last_placed_N=np.zeros(N, np.int64),
+            zone_N=_numbered([node.zone for node in self.nodes]),
+            rack_N=_numbered([node.rack and (node.zone, node.rack) for node in self.nodes]),
         )
 
     @property

@@ -33,6 +33,7 @@ class PodShape:
     gpu_milli: int = 0  # per device, 1..1000; 0 = no GPU
     gpu_count: int = 0  # distinct devices
     gpu_models: str = ""  # "A|B" as written; empty = any model
+    gpu_devices: int = 0  # bit mask of the devices it must get; 0 = any
     extended: tuple[tuple[str, int], ...] = ()  # other resources by name, sorted
     priority: int = 0
     constraints: Constraints = ANYWHERE

@@ -15,13 +15,14 @@ from typing import Literal, Protocol, TypeVar
 import numpy as np
 
 from pilotage.kernels.choosing import Rules
+from pilotage.kernels.devices import DEVICE_RULES
 from pilotage.kernels.features import FEATURES_VERSION, NODE_FEATURES, POD_FEATURES
 from pilotage.model.errors import PilotageError, PolicyError, UnknownNameError
 from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape, Workload
 
 Scope = Literal["node", "cluster"]
 Normalise = Literal["none", "minmax"]
-DeviceRule = Literal["best", "worst", "random"]
+DeviceRule = Literal["best", "worst", "random", "fgd"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,16 @@ def _column(name: str, known: Sequence[str], kind: str) -> int:
         raise UnknownNameError(f"{kind} feature", name, known) from None
 
 
+@dataclass(frozen=True, slots=True)
+class TypicalPods:
+    """How typical pods are found; the defaults are those of the published experiments."""
+
+    popularity_percent: float = 95.0  # take shapes until they stand for this share of the pods; 0 means 60
+    step: int = 1  # shapes taken at a time; 0 means 10
+    cpu_pods: bool = True  # whether pods without GPU count
+    gpu_weight: float = 0.0  # extra weight per whole GPU asked for
+
+
 @dataclass(frozen=True)
 class WorkloadMix:
     """What a workload consists of: distinct shapes and how many pods have each. Order of pods is not part of it."""
@@ -89,6 +100,7 @@ class WorkloadMix:
     count_S: IntArray
     models: tuple[str, ...] = ()  # GPU models of the cluster, in the order of the feature `gpu_model`
     devices: int = 8  # largest number of devices of a node
+    typical: TypicalPods = TypicalPods()  # how typical pods are found
 
     @classmethod
     def of(cls, workload: Workload, models: tuple[str, ...] = (), devices: int = 8) -> WorkloadMix:
@@ -164,8 +176,9 @@ def ask(policy: Policy, batch: DecisionBatch, out_BN: FloatArray, device_BN: Int
 
 
 def device_rule_of(policy: Policy) -> DeviceRule:
-    """Policies may state a device rule; the usual one is `best`."""
+    """Policies may state a device rule; the usual one is `best`. `fgd` needs typical pods: compiled policies only."""
     rule: DeviceRule = getattr(policy, "device_rule", "best")
-    if rule not in ("best", "worst", "random"):
-        raise PolicyError(f"{policy.name}: unknown device rule {rule!r}; known: best, worst, random")
+    known = DEVICE_RULES if hasattr(policy, "rules") else DEVICE_RULES[:-1]
+    if rule not in known:
+        raise PolicyError(f"{policy.name}: unknown device rule {rule!r}; known: {', '.join(known)}")
     return rule

@@ -54,6 +54,8 @@ def devices_for(
     shape: PodShape, left_D: IntArray, count: int, device: int, rule: DeviceRule, draw: float, policy_name: str
 ) -> int:
     """Bit mask of the pod's devices on its node: the one its policy names, else by the device rule."""
+    if shape.gpu_devices:
+        return shape.gpu_devices
     if device >= 0 and shape.gpu_count == 1 and shape.gpu_milli < GPU_MILLI:
         if device >= count or left_D[device] < shape.gpu_milli:
             raise PolicyError(f"{policy_name}: device {device} has no room for {shape.gpu_milli} milli")

@@ -30,6 +30,7 @@ def encode_shapes(state: ClusterState, shapes: Sequence[PodShape]) -> ShapeArray
         scored_S2=np.array([d.scored_2 for d in demands], np.int64).reshape(len(shapes), 2),
         gpu_milli_S=np.array([shape.gpu_milli for shape in shapes], np.int64),
         gpu_count_S=np.array([shape.gpu_count for shape in shapes], np.int64),
+        devices_S=np.array([shape.gpu_devices for shape in shapes], np.int64),
         eligible_S=eligible_S,
         eligible_KN=np.array(eligible, np.bool_).reshape(len(eligible), len(state.nodes)),
         pod_SF=np.array([pod_features(shape) for shape in shapes], np.float64).reshape(len(shapes), len(POD_FEATURES)),
@@ -47,6 +48,7 @@ def pod_features(shape: PodShape, draw: float = 0.0) -> list[float]:
         shape.memory_bytes or SCORED_MEMORY_BYTES,
         shape.priority,
         draw,
+        0.0,  # members placed: filled per decision
     ]
 
 

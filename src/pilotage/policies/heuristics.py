@@ -9,6 +9,7 @@ import numpy as np
 from pilotage.kernels import scoring
 from pilotage.kernels.batches import score_batch
 from pilotage.kernels.choosing import Rules, choosing_mode
+from pilotage.kernels.features import GANG_COLUMNS
 from pilotage.kernels.fragmentation import Typical
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Policy, Scope, WorkloadMix
@@ -57,6 +58,8 @@ _ALLOCATED = FeatureSchema(
     pod=("cpu_scored", "memory_scored"), node=("cpu_scored", "cpu_capacity", "memory_scored", "memory_capacity")
 )
 _CPU_GPU = FeatureSchema(pod=("cpu_milli", "gpu_milli", "gpu_count"), node=("cpu_free", "gpu_free"))
+
+_GANG = FeatureSchema(pod=("gang_placed",), node=GANG_COLUMNS)
 
 HEURISTICS: tuple[Policy, ...] = (
     Heuristic(
@@ -131,6 +134,21 @@ HEURISTICS: tuple[Policy, ...] = (
         FeatureSchema(
             pod=("cpu_milli", "gpu_milli", "gpu_count"), node=("cpu_free", "gpu_count", "gpu_idle", "gpu_model")
         ),
+        device_rule="fgd",
         published_id="06-FGD",
+    ),
+    Heuristic(
+        "gang-locality@1",
+        scoring.GANG_LOCALITY,
+        "near the placed pods of its gang: same node, rack, zone; for sums such as fgd+0.2*gang-locality",
+        _GANG,
+        scope="cluster",
+    ),
+    Heuristic(
+        "gang-spread@1",
+        scoring.GANG_SPREAD,
+        "far from the placed pods of its gang: another zone, rack, node; for sums",
+        _GANG,
+        scope="cluster",
     ),
 )

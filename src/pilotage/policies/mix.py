@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from pilotage.kernels.fragmentation import Typical, typical_tables
@@ -12,18 +10,9 @@ from pilotage.model.workload import GPU_MILLI
 from pilotage.policies.api import WorkloadMix
 
 
-@dataclass(frozen=True, slots=True)
-class TypicalPods:
-    """How typical pods are found; the defaults are those of the published experiments."""
-
-    popularity_percent: float = 95.0  # take shapes until they stand for this share of the pods; 0 means 60
-    step: int = 1  # shapes taken at a time; 0 means 10
-    cpu_pods: bool = True  # whether pods without GPU count
-    gpu_weight: float = 0.0  # extra weight per whole GPU asked for
-
-
-def typical_pods(mix: WorkloadMix, settings: TypicalPods = TypicalPods()) -> Typical:
+def typical_pods(mix: WorkloadMix) -> Typical:
     """Most frequent shapes first; equal ones by descending (CPU, GPU milli, GPUs, models)."""
+    settings = mix.typical
     weights: dict[tuple[int, int, int, str], float] = {}
     for shape, count in zip(mix.shapes, mix.count_S.tolist(), strict=True):
         if count == 0 or (shape.gpu_count == 0 and not settings.cpu_pods):

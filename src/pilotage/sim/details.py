@@ -51,7 +51,7 @@ def reason_text(run: Run, pod: int) -> str:
     code = int(run.tape.reason_P[pod]) if len(run.tape.reason_P) else FITS
     if code != FITS:
         return obstacle_text(code, run.state.resources)
-    if run.scene.timeline.gang_P[pod] >= 0:
+    if run.scene.timeline.whole_gangs and run.scene.timeline.gang_P[pod] >= 0:
         return "its gang did not fit whole"
     return "behind others of its shape" if run.scene.timeline.retry else "not recorded"
 

@@ -13,15 +13,25 @@ import numpy as np
 from pilotage.kernels.choosing import empty_cache
 from pilotage.kernels.devices import DEVICE_RULES
 from pilotage.kernels.episode import empty_tape, run_episode
+from pilotage.kernels.features import GANG_COLUMNS
 from pilotage.kernels.meters import METERS, empty_meters, measure_all
-from pilotage.kernels.scene import SEQUENCE, Scene, Series, Timeline, fresh_progress
+from pilotage.kernels.scene import SEQUENCE, Neighbours, Scene, Series, Timeline, fresh_progress
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.errors import InputError
-from pilotage.model.workload import IntArray, Workload
+from pilotage.model.workload import IntArray, PodShape, Workload
 from pilotage.policies.api import Policy, WorkloadMix, compiled_rules, device_rule_of, prepared
 from pilotage.policies.encode import encode_nodes, encode_shapes
 from pilotage.policies.mix import typical_pods
 from pilotage.sim.interpreted import Interpreter
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A pod that is there before the run begins, and stays."""
+
+    shape: PodShape
+    node: str
+    devices: int = 0  # bit mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,8 @@ class NodeEvent:
 class RunSettings:
     """How a run goes, whatever the policy."""
 
-    retry: bool = False  # False: the OpenB protocol, a pod that does not fit is refused for good
+    retry: bool = False  # pods that do not fit wait; False: they are refused for good
+    timed: bool = False  # pods come and go at their times (always, with retries); False: they stay (OpenB protocol)
     seed: int = 0  # of random choices
     until: float = float("inf")  # seconds; the clock stops here
     measure: tuple[float, float] = (0.0, 0.0)  # window of time-weighted means, seconds
@@ -59,6 +70,7 @@ class Run:
         *,
         rank_N: IntArray | None = None,
         mix: WorkloadMix | None = None,
+        placed: Sequence[Placed] = (),
     ) -> None:
         if not nodes:
             raise InputError("the cluster has no node")
@@ -67,7 +79,10 @@ class Run:
         order = np.argsort(rank_N) if rank_N is not None else np.arange(len(nodes))
         self.settings, self.workload = settings, workload
         asked = {name for shape in workload.shapes for name, _ in shape.extended}
+        asked |= {name for pod in placed for name, _ in pod.shape.extended}
         self.state = ClusterState([nodes[n] for n in order], asked)
+        for number, pod in enumerate(placed):
+            self.state.add(f"placed-{number}", pod.shape, self.state.index[pod.node], pod.devices)
         devices = self.state.arrays.device_left_ND.shape[1]
         self.mix = replace(mix or WorkloadMix.of(workload), models=self.state.models, devices=devices)
         self.policy = prepared(policy, self.mix)
@@ -87,11 +102,12 @@ class Run:
         for event in events:
             if event.node not in state.index:
                 raise InputError(f"node event names an unknown node {event.node!r}")
-        order = np.argsort(workload.arrival_P, kind="stable") if settings.retry else None
+        timed = settings.timed or settings.retry
+        order = np.argsort(workload.arrival_P, kind="stable") if timed else None
         if order is not None and (np.diff(order) < 0).any():
             raise InputError("pods are not in order of arrival")
         start, end = settings.measure
-        gangs = gang_members(workload) if settings.retry else ()
+        gangs, arrays = gang_members(workload, whole=settings.retry), state.arrays
         return Scene(
             cluster=state.arrays,
             shapes=encode_shapes(state, workload.shapes),
@@ -100,9 +116,10 @@ class Run:
             meters=meters,
             timeline=Timeline(
                 shape_P=workload.shape_P,
-                arrival_P=workload.arrival_P if settings.retry else np.arange(len(workload), dtype=np.float64),
-                duration_P=workload.duration_P if settings.retry else np.full(len(workload), np.inf),
+                arrival_P=workload.arrival_P if timed else np.arange(len(workload), dtype=np.float64),
+                duration_P=workload.duration_P.copy() if timed else np.full(len(workload), np.inf),
                 gang_P=workload.gang_P if gangs else np.full(len(workload), -1, np.int64),
+                whole_gangs=settings.retry,
                 gang_start_G=np.cumsum([0, *(len(members) for members in gangs)], dtype=np.int64),
                 gang_member_Q=np.concatenate([np.zeros(0, np.int64), *gangs]),
                 event_time_E=np.array([event.time for event in events], np.float64),
@@ -119,7 +136,20 @@ class Run:
                 from_to_2=np.array([start, end]),
                 sampled_1=np.zeros(1, np.int64),
             ),
+            neighbours=Neighbours(
+                in_zone_Z=np.zeros(int(arrays.zone_N.max(initial=-1)) + 1, np.int64),
+                in_rack_K=np.zeros(int(arrays.rack_N.max(initial=-1)) + 1, np.int64),
+                shown_1=np.zeros(1, np.int64),
+                wanted=bool({*GANG_COLUMNS, "gang_placed"} & {*self.policy.features.node, *self.policy.features.pod}),
+            ),
         )
+
+    def advance_to(self, moment: float) -> None:
+        """Carries the run on to a moment; a later call goes on from there."""
+        scene = self.scene
+        self.scene = scene._replace(timeline=scene.timeline._replace(until=moment))
+        self.interpreter.scene = self.scene
+        self.advance()
 
     def advance(self, stop_at: int = -1) -> int:
         """Carries the run on to its end (-1), or to the first decision about pod `stop_at`, which is left open."""
@@ -134,11 +164,14 @@ class Run:
         return int(self.scene.progress.counter_X[SEQUENCE])
 
 
-def gang_members(workload: Workload) -> tuple[IntArray, ...]:
-    """Rows of each gang's pods, in order of arrival. A gang with a pod missing from the trace can never start."""
+def gang_members(workload: Workload, *, whole: bool) -> tuple[IntArray, ...]:
+    """Rows of each gang's pods, in order of arrival. A gang that starts whole can never start with a pod missing."""
     if not len(workload.gang_P):
         return ()
-    rows = tuple(np.flatnonzero(workload.gang_P == g) for g in range(len(workload.gangs)))
+    order = np.argsort(workload.gang_P, kind="stable")
+    rows = tuple(np.split(order, np.searchsorted(workload.gang_P[order], np.arange(len(workload.gangs)))))[1:]
+    if not whole:
+        return rows
     for gang, members in zip(workload.gangs, rows, strict=True):
         if len(members) != gang.size:
             raise InputError(

@@ -41,7 +41,7 @@ def explain_pod(run: Run, name: str) -> Explanation:
 
 def _gang_note(run: Run, pod: int) -> str:
     g = int(run.scene.timeline.gang_P[pod])
-    if g < 0:
+    if g < 0 or not run.scene.timeline.whole_gangs:
         return ""
     gang = run.workload.gangs[g]
     return f"; as one of the {gang.size} pods of gang {gang.name}, it keeps a node only if all of them get one"

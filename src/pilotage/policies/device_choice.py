@@ -1,0 +1,74 @@
+"""A policy with another rule for the devices of the chosen node, as simon's gpuSelMethod sets it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pilotage.kernels import scoring
+from pilotage.kernels.batches import score_batch
+from pilotage.kernels.choosing import Rules
+from pilotage.kernels.fragmentation import Typical
+from pilotage.model.workload import FloatArray, IntArray
+from pilotage.policies.api import (
+    DecisionBatch,
+    DeviceRule,
+    FeatureSchema,
+    Normalise,
+    Policy,
+    Scope,
+    WorkloadMix,
+    ask,
+    compiled_rules,
+    prepared,
+)
+from pilotage.policies.heuristics import NO_MIX
+from pilotage.policies.mix import typical_pods
+
+
+@dataclass(frozen=True)
+class DeviceChoice:
+    """Scores of `policy`; devices by `device_rule`, whatever device the policy names."""
+
+    policy: Policy
+    device_rule: DeviceRule
+    typical: Typical | None = None
+
+    @property
+    def name(self) -> str:
+        return self.policy.name
+
+    @property
+    def features(self) -> FeatureSchema:
+        return self.policy.features
+
+    @property
+    def scope(self) -> Scope:
+        return self.policy.scope
+
+    @property
+    def normalise(self) -> Normalise:
+        return self.policy.normalise
+
+    @property
+    def rules(self) -> Rules | None:
+        return compiled_rules(self.policy)
+
+    def prepare(self, mix: WorkloadMix) -> DeviceChoice:
+        return replace(self, policy=prepared(self.policy, mix), typical=typical_pods(mix))
+
+    def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
+        ask(self.policy, batch, out_BN, device_BN)
+        device_BN[:] = -1
+        if self.device_rule == "fgd":
+            score_batch(
+                scoring.FGD,
+                typical_pods(NO_MIX) if self.typical is None else self.typical,
+                batch.pod_BF,
+                batch.node_BNF,
+                batch.device_left_BND,
+                batch.feasible_BN,
+                np.empty_like(out_BN),
+                device_BN,
+            )
