@@ -5,7 +5,10 @@ BIN := $(VENV)/bin
 JOBS ?= $(shell nproc)
 DATA ?= $(or $(PILOTAGE_DATA),../shared/data)
 
-.PHONY: quickstart install dev test lint format bench parity clean
+HELM_VERSION := v3.22.0
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+.PHONY: quickstart install dev tools test lint format bench parity clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -30,10 +33,18 @@ quickstart: install  ## install, compare policies on a generated GPU cluster, pr
 	$(BIN)/pilotage compare --trace openb-like --policies fgd,best-fit,gpu-packing,least-allocated,random \
 		--seeds 42-46 --out out/quickstart
 
-test: dev  ## lint and every test
+# Real programs that tests use. The Go compiler comes with the development packages.
+$(BIN)/helm: | $(VENV)/.installed-dev
+	GOBIN=$(abspath $(BIN)) GOTOOLCHAIN=local GOFLAGS=-trimpath $(BIN)/go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+
+tools: dev $(BIN)/helm  ## Chromium (Debian package) and helm (built), for tests
+	command -v chromium >/dev/null || \
+		{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium; }
+
+test: tools  ## lint and every test
 	$(MAKE) lint
 	$(BIN)/pilotage doctor --compile
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 lint: dev  ## ruff, mypy --strict, import layers
 	$(BIN)/ruff check .

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from pilotage.sim.compare import Comparison, compare
-from pilotage.sim.pool import TraceSource
+from pilotage.sim.specs import TraceSource
 from pilotage.workloads.generate import openb_like_nodes, openb_like_pods
 from pilotage.workloads.trace import Trace, write_trace
 

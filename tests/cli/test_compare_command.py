@@ -8,10 +8,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from contract.commands import pilotage, small_trace
-from pilotage.sim import pool
+from pilotage.sim import engines
 
 RUN_KEYS = [
     "trace",
@@ -149,22 +150,70 @@ def test_results_do_not_depend_on_the_number_of_jobs(
             started.append(workers)
             super().__init__(workers, **options)
 
-    monkeypatch.setattr(pool, "_SECONDS_WORTH_A_PROCESS", 1e-6)
-    monkeypatch.setattr(pool, "ProcessPoolExecutor", CountedPool)
+    monkeypatch.setattr(engines, "SECONDS_WORTH_A_PROCESS", 1e-6)
+    monkeypatch.setattr(engines, "ProcessPoolExecutor", CountedPool)
     monkeypatch.chdir(tmp_path)
-    arguments = ("compare", *files, "--policies", "fgd,best-fit,random", "--seeds", "1-2", "--out", "out")
+    arguments = ("compare", *files, "--policies", "fgd,best-fit,random", "--seeds", "1-2", "--out", "out", "--fresh")
     written = {}
     for jobs in (1, 2):
         done = pilotage(*arguments, "--jobs", jobs)
         assert done.code == 0, done.err
-        written[jobs] = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+        written[jobs] = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
     assert started == [2]
     tables = {"openb_allocation.csv", "openb_fragmentation.csv", "openb_fragmentation_ratio.csv"}
-    assert set(written[1]) == {"results.json", "results.csv", "summary.csv", "timings.json", "report.html"} | tables
-    for name in sorted(set(written[1]) - {"timings.json", "report.html"}):
-        # What was typed is on record; nothing else may differ.
-        one, two = (written[jobs][name].replace(f"--jobs {jobs}".encode(), b"--jobs N") for jobs in (1, 2))
-        assert one == two, name
+    results = {"results.json", "results.csv", "results.parquet", "summary.csv", "timings.json", "report.html"}
+    assert set(written[1]) == results | tables
+    for name in sorted(set(written[1]) - {"timings.json"}):
+        assert written[1][name] == written[2][name], name
+
+
+def test_parquet_holds_what_the_table_holds(files: list[str], tmp_path: Path) -> None:
+    found = compared(*files, "--policies", "fgd,random", "--seeds", "1-2", "--out", tmp_path / "out")
+    table = pl.read_parquet(tmp_path / "out" / "results.parquet")
+    assert table.to_dicts() == [{key: run[key] for key in table.columns} for run in found["runs"]]
+    assert table.schema["mean_wait"] == pl.Float64  # empty here: the type does not depend on the content
+
+
+def test_several_loads_and_a_price(files: list[str], tmp_path: Path) -> None:
+    found = compared(
+        *(*files, "--policies", "fgd,random", "--seeds", "1-2", "--load", "0.9,1.3", "--price", "2.5 EUR"),
+        *("--out", tmp_path / "out"),
+    )
+    assert [(run["policy"], run["load"], run["seed"]) for run in found["runs"]] == [
+        (policy, load, seed) for load in (0.9, 1.3) for policy in ("fgd@1", "random@1") for seed in (1, 2)
+    ]
+    assert {(row["policy"], row["load"]) for row in found["summary"]} == {
+        (policy, load) for load in (0.9, 1.3) for policy in ("fgd@1", "random@1")
+    }
+
+
+def test_what_was_finished_is_not_run_again(files: list[str], tmp_path: Path) -> None:
+    arguments = ("compare", *files, "--policies", "fgd,random", "--jobs", 1, "--out", tmp_path / "out")
+    first = pilotage(*arguments, "--seeds", "1-2", "--json")
+    assert "already" not in first.err
+    again = pilotage(*arguments, "--seeds", "1-3", "--json")
+    assert "4 runs were there already" in again.err
+    seconds = [{(r["policy"], r["seed"]): r["seconds"] for r in json.loads(d.out)["runs"]} for d in (first, again)]
+    assert seconds[0].items() <= seconds[1].items()  # what they took then is remembered
+    assert "already" not in pilotage(*arguments, "--seeds", "1-3", "--fresh").err
+
+
+def test_consolidation_stands_beside_the_plain_run_with_its_cost(files: list[str]) -> None:
+    found = compared(
+        *(*files, "--policies", "random", "--baseline", "random", "--seeds", "1-2"),
+        *("--consolidate", "fragMultiPod", "--budget", 0.1),
+    )
+    plain, moved = "random@1", "random@1 +fragMultiPod"
+    assert list(rows(found)) == [plain, moved]
+    assert rows(found, "fragmentation_percent")[moved]["difference"] < 0
+    assert list(rows(found, "moved_pods")) == [moved]
+    assert rows(found, "moved_pods")[moved]["mean"] > 0
+    assert rows(found, "moved_gpus")[moved]["mean"] > 0
+    timed = compared(
+        *(*files, "--policies", "fgd", "--seeds", "1-2", "--protocol", "timed", "--load", 1.2),
+        *("--consolidate", "fragOnePod", "--budget", 0.1, "--every", 0.1),
+    )
+    assert rows(timed, "moved_gpu_hours")["fgd@1 +fragOnePod"]["mean"] > 0
 
 
 def test_the_same_command_gives_the_same_report(
@@ -281,3 +330,33 @@ def test_a_cluster_without_gpu_is_compared_too(tmp_path: Path) -> None:
     found = compared("--nodes", nodes, "--pods", pods, "--policies", "least-allocated", "--seeds", "1", "--load", 0)
     assert found["runs"][0]["failed_pods"] == 0
     assert found["runs"][0]["cpu_allocation_percent"] == pytest.approx(37.5)
+
+
+def test_the_smallest_number_of_further_nodes_is_found_per_policy(files: list[str], tmp_path: Path) -> None:
+    arguments = ("compare", *files, "--policies", "fgd,random", "--seeds", "1-2", "--load", 1.1)
+    spec = ("--add-nodes", "cpu=96,memory=384Gi,gpus=8,model=G2")
+    done = pilotage(*arguments, *spec, "--json", "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    answer = json.loads(done.out)["answers"][0]
+    assert (answer["trace"], answer["load"]) == ("small", 1.1)
+    assert [(plan["policy"], plan["seed"]) for plan in answer["plans"]] == [
+        (policy, seed) for policy in ("fgd@1", "random@1") for seed in (1, 2)
+    ]
+    assert all(plan["lower_bound"] <= plan["added"] for plan in answer["plans"])
+    assert answer["summary"][0]["median"] <= answer["summary"][1]["median"]  # FGD packs better than chance
+    assert json.loads((tmp_path / "out" / "plan.json").read_text()) == json.loads(done.out)
+    table = pilotage(*arguments, *spec).out
+    assert "fgd@1" in table
+    assert "Nodes to add" in table
+
+
+def test_planning_is_about_pods_that_stay(files: list[str], tmp_path: Path) -> None:
+    for extra, said in (
+        (("--protocol", "timed", "--add-nodes", "cpu=1,memory=1Gi"), "timed runs let pods wait"),
+        (("--add-nodes", "cpu=1"), "--add-nodes"),
+        (("--add-nodes", "like=nobody"), "unknown node 'nobody'"),
+    ):
+        done = pilotage("compare", *files, *extra, "--out", tmp_path / "out")
+        assert (done.code, done.out) == (2, "")
+        assert said in done.err
+        assert not (tmp_path / "out").exists()

@@ -9,8 +9,8 @@ import pytest
 
 from contract.commands import installed_pilotage, pilotage
 from pilotage import __version__
-from pilotage.cli.options import MAX_SEEDS, checked_load, parse_policies, parse_seeds
 from pilotage.model.errors import InputError
+from pilotage.sim.scenario import MAX_SEEDS, checked_loads, parse_policies, parse_seeds
 
 COMMANDS = (
     ("compare",),
@@ -129,18 +129,18 @@ def test_policies_that_make_no_sense_are_refused(text: str, said: str) -> None:
 
 
 def test_the_load_has_a_default_by_protocol() -> None:
-    assert checked_load(None, "openb") == 1.3
-    assert checked_load(None, "timed") is None
-    assert checked_load(0.0, "openb") == 0.0
+    assert checked_loads(None, "openb") == (1.3,)
+    assert checked_loads(None, "timed") == (0.0,)  # the trace's own times
+    assert checked_loads((0.0, 1.1), "openb") == (0.0, 1.1)
 
 
 @pytest.mark.parametrize("load", [float("nan"), float("inf"), -0.1, 100.5])
 @pytest.mark.parametrize("protocol", ["openb", "timed"])
 def test_a_load_that_makes_no_sense_is_refused(load: float, protocol: str) -> None:
     with pytest.raises(InputError, match="a number up to 100"):
-        checked_load(load, protocol)
+        checked_loads((1.0, load), protocol)
 
 
 def test_a_timed_run_needs_some_load() -> None:
     with pytest.raises(InputError, match="--load"):
-        checked_load(0.0, "timed")
+        checked_loads((0.0,), "timed")

@@ -27,6 +27,7 @@ from pilotage.policies.registry import find_policy
 from pilotage.sim.engine import NodeEvent, Run, RunSettings
 from pilotage.sim.protocols import Timing, openb_run, run_timed, timed_run
 from pilotage.workloads.generate import Mix, Times, openb_like_nodes, openb_like_pods
+from pilotage.workloads.topology import labelled
 from pilotage.workloads.trace import Trace
 
 SUMS = (
@@ -36,7 +37,10 @@ SUMS = (
     "2*gpu-clustering+fgd",  # the heaviest part leaves the device to the rule
     "0.1*random+dot-product",
     "random+fgd",  # equal weights: the first is the heaviest
+    "fgd+0.2*gang-locality",  # scored anew for each pod of a gang
+    "best-fit+2*gang-spread",
 )
+GANG_TEXTS = ("gang-locality", "gang-spread", *(text for text in SUMS if "gang" in text))
 TEXTS = (*(policy.name for policy in HEURISTICS), *SUMS)
 SCALE, PODS = 0.05, 400
 
@@ -88,10 +92,10 @@ def busy() -> Trace:
     nodes = tuple(
         replace(
             node,
-            labels=(("pool", "a" if n % 3 else "b"),),
+            labels=(*node.labels, ("pool", "a" if n % 3 else "b")),
             taints=(Taint("keep", "out"),) if n % 7 == 0 else (),
         )
-        for n, node in enumerate(openb_like_nodes(SCALE))
+        for n, node in enumerate(labelled(openb_like_nodes(SCALE), racks_per_zone=3))
     )
     pods = openb_like_pods(PODS, seed=5, times=Times(nodes_scale=SCALE, load=3.0))
     in_pool_b = Constraints(terms=((Requirement("pool", "In", ("b",)),),))
@@ -149,6 +153,16 @@ def test_departures_and_failures(text: str) -> None:
     assert progress.restarts_P.sum() > 0
     assert (progress.state_P == FINISHED).sum() > PODS / 2
     assert compiled.decisions > PODS  # some pods were tried again
+
+
+@pytest.mark.parametrize("text", GANG_TEXTS)
+def test_gangs_whose_pods_are_placed_one_by_one(text: str) -> None:
+    policy = find_policy(text)
+    compiled, called = (openb_run(busy(), p, 7, 1.3) for p in (policy, Uncompiled(policy)))
+    assert_same(compiled, called)
+    indifferent = openb_run(busy(), find_policy("first-fit"), 7, 1.3)
+    indifferent.advance()
+    assert (compiled.scene.progress.node_P != indifferent.scene.progress.node_P).any()
 
 
 def test_results_are_the_same_numbers() -> None:

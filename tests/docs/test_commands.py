@@ -217,10 +217,17 @@ def test_features(heading: str, kind: str) -> None:
 def test_keys_of_a_run() -> None:
     from dataclasses import fields
 
-    from pilotage.sim.results import RunResult
+    from pilotage.sim.results import ARRAY_FIELDS, RunResult
 
     documented = {row[0] for row in table("docs/protocols.md", "### Keys of a run")}
-    assert documented == {f.name for f in fields(RunResult)} - {"tables", "lost_at"} | {"seconds"}
+    assert documented == {f.name for f in fields(RunResult)} - set(ARRAY_FIELDS) | {"seconds"}
+
+
+def test_fields_of_a_scenario() -> None:
+    from pilotage.sim.scenario import FIELDS
+
+    rows = table("docs/comparing.md", "## Scenario files")
+    assert [name.strip("` ") for row in rows for name in row[0].split(",")] == list(FIELDS)
 
 
 def test_keys_of_the_summary() -> None:

@@ -19,6 +19,7 @@ from pilotage.kernels.episode import run_episode
 from pilotage.kernels.meters import AMOUNTS, DEVICES_USED, GPU_USED, NODES_USED
 from pilotage.kernels.scene import POD_STATES
 from pilotage.model.cluster import Node
+from pilotage.model.constraints import Constraints
 from pilotage.model.workload import FloatArray, IntArray, Pod, PodShape, Workload
 from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Policy, Scope, WorkloadMix
 from pilotage.policies.heuristics import HEURISTICS, Heuristic
@@ -31,14 +32,17 @@ from reference import fragmentation as slow
 from reference.choices import SlowPolicy
 from reference.openb_run import openb_run, tables
 from reference.scores import RULES, normalised
-from reference.strategies import NodeEvents, checked, node_lists, shapes, timed_cases
+from reference.strategies import NodeEvents, checked, gang_cases, gang_lists, node_lists, shapes, timed_cases
 from reference.timed_run import SlowRun
 
 ALL = {policy.name: policy for policy in HEURISTICS}
 MINMAX_SUM = (("best-fit@1", "fgd@1", "least-allocated@1"), (1.0, 2.0, 0.5))
 PLAIN_SUM = (("gpu-packing@1", "balanced-allocation@1"), (0.75, 1.0))
 RANDOM_SUM = (("random@1", "best-fit@1"), (10.0, 1.0))
-SUMS = [MINMAX_SUM, PLAIN_SUM, RANDOM_SUM]
+NEAR_SUM = (("fgd@1", "gang-locality@1"), (1.0, 0.2))
+FAR_SUM = (("best-fit@1", "gang-spread@1"), (1.0, 3.0))
+SUMS = [MINMAX_SUM, PLAIN_SUM, RANDOM_SUM, NEAR_SUM, FAR_SUM]
+GANG_SUMS = [(("gang-locality@1",), (1.0,)), (("gang-spread@1",), (1.0,)), NEAR_SUM, FAR_SUM]
 
 
 def weighted(names: tuple[str, ...], weights: tuple[float, ...]) -> WeightedSum:
@@ -110,7 +114,7 @@ def assert_same_course(run: Run, twin: SlowRun) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(RULES))
-@given(timed_cases(), st.integers(0, 2**31), st.sampled_from([math.inf, 9.0, 4.5]))
+@given(timed_cases(gangs=True), st.integers(0, 2**31), st.sampled_from([math.inf, 9.0, 4.5]))
 @checked(40)
 def test_timed_run_equals_the_naive_simulation(
     name: str, case: tuple[list[Node], Workload, NodeEvents], seed: int, until: float
@@ -125,17 +129,17 @@ def test_timed_run_equals_the_naive_simulation(
     assert_same_course(run, twin)
 
 
-@pytest.mark.parametrize("name", ["first-fit@1", "fgd@1", "random@1"])
-@given(timed_cases(), st.integers(0, 2**31))
+@pytest.mark.parametrize("name", ["first-fit@1", "fgd@1", "random@1", "gang-locality@1"])
+@given(timed_cases(gangs=True), st.integers(0, 2**31))
 @checked(30)
 def test_run_without_retries_and_with_failures_equals_the_naive_simulation(
     name: str, case: tuple[list[Node], Workload, NodeEvents], seed: int
 ) -> None:
-    """Arrivals are then numbered 0, 1, ... and nothing departs."""
+    """Arrivals are then numbered 0, 1, ... and nothing departs; the pods of a gang are placed one by one."""
     nodes, workload, events = case
     run = Run(nodes, workload, ALL[name], RunSettings(seed=seed, node_events=node_events(events)))
     run.advance()
-    pods = [Pod(pod.name, pod.shape, arrival=float(p)) for p, pod in enumerate(workload)]
+    pods = [Pod(pod.name, pod.shape, arrival=float(p), gang=pod.gang) for p, pod in enumerate(workload)]
     policy = SlowPolicy((name,), typical_of(workload))
     twin = SlowRun(nodes, pods, policy, seed=seed, retry=False, node_events=events)
     twin.run()
@@ -143,7 +147,7 @@ def test_run_without_retries_and_with_failures_equals_the_naive_simulation(
 
 
 @pytest.mark.parametrize("names_and_weights", SUMS, ids=lambda parts: "+".join(parts[0]))
-@given(timed_cases(), st.integers(0, 2**31))
+@given(timed_cases(gangs=True), st.integers(0, 2**31))
 @checked(30)
 def test_weighted_sum_equals_the_naive_simulation(
     names_and_weights: tuple[tuple[str, ...], tuple[float, ...]],
@@ -160,8 +164,10 @@ def test_weighted_sum_equals_the_naive_simulation(
     assert_same_course(run, twin)
 
 
-@pytest.mark.parametrize("name", ["round-robin@1", "best-fit@1", "fgd@1", "random@1"])
-@given(timed_cases(), st.integers(0, 2**31))
+@pytest.mark.parametrize(
+    "name", ["round-robin@1", "best-fit@1", "fgd@1", "random@1", "gang-locality@1", "gang-spread@1"]
+)
+@given(timed_cases(gangs=True), st.integers(0, 2**31))
 @checked(25)
 def test_policy_in_plain_python_takes_the_same_course(
     name: str, case: tuple[list[Node], Workload, NodeEvents], seed: int
@@ -174,6 +180,29 @@ def test_policy_in_plain_python_takes_the_same_course(
     twin = SlowRun(nodes, list(workload), SlowPolicy((name,), typical_of(workload)), seed, node_events=events)
     twin.run()
     assert_same_course(run, twin)
+
+
+@pytest.mark.parametrize("retry", [True, False], ids=["whole gangs", "one by one"])
+@pytest.mark.parametrize("names_and_weights", GANG_SUMS, ids=lambda parts: "+".join(parts[0]))
+@given(gang_cases(), st.integers(0, 2**31))
+@checked(30)
+def test_gangs_gather_and_scatter_as_in_the_naive_simulation(
+    names_and_weights: tuple[tuple[str, ...], tuple[float, ...]],
+    retry: bool,
+    case: tuple[list[Node], Workload, NodeEvents],
+    seed: int,
+) -> None:
+    nodes, workload, events = case
+    names, weights = names_and_weights
+    settings = RunSettings(retry=retry, timed=True, seed=seed, node_events=node_events(events))
+    twin = SlowRun(
+        nodes, list(workload), SlowPolicy(names, typical_of(workload), weights), seed, retry, node_events=events
+    )
+    twin.run()
+    for policy in (weighted(names, weights), Interpreted(weighted(names, weights))):
+        run = Run(nodes, workload, policy, settings)
+        run.advance()
+        assert_same_course(run, twin)
 
 
 def test_waiting_pods_are_tried_by_priority_then_arrival() -> None:
@@ -253,8 +282,12 @@ def many_shapes(draw: st.DrawFn) -> tuple[list[Node], Workload]:
     kinds = draw(st.lists(shapes(most=3), min_size=6, max_size=12, unique=True))
     order = draw(st.lists(st.sampled_from(kinds), min_size=10, max_size=60))
     durations = st.sampled_from([1.0, 2.0, 4.0, 7.0])
+    mates = draw(gang_lists(len(order)))
     return nodes, Workload.of(
-        [Pod(f"p{i}", shape, arrival=float(i // 2), duration=draw(durations)) for i, shape in enumerate(order)]
+        [
+            Pod(f"p{i}", shape, arrival=float(i // 2), duration=draw(durations), gang=mates[i])
+            for i, shape in enumerate(order)
+        ]
     )
 
 
@@ -264,10 +297,11 @@ def many_shapes(draw: st.DrawFn) -> tuple[list[Node], Workload]:
         ((("fgd@1",), (1.0,)), (BY_BLOCKS, BY_SCAN)),
         ((("best-fit@1",), (1.0,)), (BY_BLOCKS, BY_SCAN)),
         ((("round-robin@1",), (1.0,)), (BY_BLOCKS, BY_SCAN)),
+        (NEAR_SUM, (BY_SCAN,)),
         (PLAIN_SUM, (BY_BLOCKS, BY_SCAN)),
         (MINMAX_SUM, (BY_SCAN,)),
     ],
-    ids=["fgd", "best-fit", "round-robin", "plain sum", "minmax sum"],
+    ids=["fgd", "best-fit", "round-robin", "near sum", "plain sum", "minmax sum"],
 )
 @given(many_shapes())
 @checked(30)
@@ -322,8 +356,7 @@ def assert_same_openb_run(nodes: list[Node], workload: Workload, name: str, seed
     total = sum(node.gpu_count for node in nodes)
     run = Run(nodes, workload, ALL[name], RunSettings(seed=seed))
     run.advance()
-    shapes_in_order = [pod.shape for pod in workload]
-    events = openb_run(nodes, shapes_in_order, SlowPolicy((name,), typical_of(workload)), seed)
+    events = openb_run(nodes, list(workload), SlowPolicy((name,), typical_of(workload)), seed)
     assert run.scene.progress.node_P.tolist() == [event.node for event in events]
     assert run.scene.progress.devices_P.tolist() == [event.devices for event in events]
     assert run.tape.arrived_P.tolist() == [event.arrived_milli for event in events]
@@ -354,7 +387,9 @@ def test_openb_run_equals_the_naive_one_event_by_event(
     name: str, nodes: list[Node], kinds: list[PodShape], data: st.DataObject, seed: int, load: float
 ) -> None:
     order = data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=25))
-    workload = Workload.of(Pod(f"p{i}", shape) for i, shape in enumerate(order))
+    mates = data.draw(gang_lists(len(order)))
+    pods = [Pod(f"p{i}", shape, gang=gang) for i, (shape, gang) in enumerate(zip(order, mates, strict=True))]
+    workload = Workload.of(pods)
     assert_same_openb_run(nodes, workload, name, seed, load)
 
 
@@ -366,3 +401,23 @@ def test_part_of_the_published_trace_equals_the_naive_run(openb_data: Path, name
     arrival = openb_arrival(pods, nodes, 1.3, 42)
     ranked = [nodes[n] for n in np.argsort(arrival.rank_N)]
     assert_same_openb_run(ranked, arrival.workload, name, 42, 1.3)
+
+
+# Devices that a pod must get
+
+
+def test_preset_devices_are_given_where_all_of_them_have_room() -> None:
+    nodes = [
+        Node("full", 9000, 10**9, gpu_count=2),
+        Node("small", 9000, 10**9, gpu_count=1),
+        Node("b", 9000, 10**9, gpu_count=4),
+    ]
+    taken = PodShape(gpu_milli=600, gpu_count=1, constraints=Constraints(node_name="full"))
+    second = PodShape(gpu_milli=500, gpu_count=1, gpu_devices=0b10)
+    pair = PodShape(gpu_milli=1000, gpu_count=2, gpu_devices=0b1010)
+    workload = Workload.of(Pod(f"p{i}", shape) for i, shape in enumerate([taken, second, pair, second, second, pair]))
+    for policy in (ALL["best-fit@1"], Interpreted(ALL["best-fit@1"]), ALL["fgd@1"], Interpreted(ALL["fgd@1"])):
+        run = Run(nodes, workload, policy, RunSettings())
+        run.advance()
+        assert run.scene.progress.devices_P.tolist() == [0b01, 0b10, 0b1010, 0b10, 0, 0]
+        assert run.scene.progress.node_P.tolist() == [0, 0, 2, 0, -1, -1]

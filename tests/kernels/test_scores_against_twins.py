@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -11,7 +12,15 @@ from hypothesis import strategies as st
 
 from pilotage.kernels import fragmentation, scoring
 from pilotage.kernels.batches import score_batch
-from pilotage.kernels.features import encode_all
+from pilotage.kernels.features import (
+    GANG_IN_RACK,
+    GANG_IN_ZONE,
+    GANG_ON_NODE,
+    GANG_RACK_ROOM,
+    POD_GANG_LEFT,
+    POD_GANG_PLACED,
+    encode_all,
+)
 from pilotage.kernels.features import random_unit as quick_random_unit
 from pilotage.model.cluster import ClusterState
 from pilotage.model.workload import FloatArray, IntArray, PodShape
@@ -19,7 +28,7 @@ from pilotage.policies.encode import encode_nodes, pod_features
 from pilotage.policies.heuristics import HEURISTICS, Heuristic
 from reference import fragmentation as slow
 from reference.fragmentation import TypicalPod
-from reference.machines import MIB, View, devices_fit
+from reference.machines import MIB, View, devices_fit, distance
 from reference.scores import RULES, fgd, random_unit
 from reference.strategies import (
     COMPILED,
@@ -44,6 +53,40 @@ def pod_row(shape: PodShape, draw: float = 0.0) -> FloatArray:
     return np.array([pod_features(shape, draw)], np.float64)
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What the gang columns say: numbers of the nodes of its placed pods, pods left, and the room in racks."""
+
+    mates: list[int]
+    left: int
+    rooms: list[int]
+
+
+surroundings = st.one_of(
+    st.just(Surroundings([], 0, [0])),
+    st.builds(
+        Surroundings,
+        st.lists(st.integers(0, 7), max_size=6),
+        st.integers(1, 6),
+        st.lists(st.integers(0, 8), min_size=1, max_size=8),
+    ),
+)
+
+
+def show_gang(
+    state: ClusterState, views: list[View], around: Surroundings, pod_PF: FloatArray, node_NF: FloatArray
+) -> None:
+    """Fills the columns for both sides."""
+    mates = [mate % len(views) for mate in around.mates]
+    pod_PF[0, POD_GANG_PLACED], pod_PF[0, POD_GANG_LEFT] = len(mates), around.left
+    for n, view in enumerate(views):
+        view.mates_left, view.rack_room = around.left, around.rooms[n % len(around.rooms)]
+        node_NF[n, GANG_RACK_ROOM] = view.rack_room
+        view.to_mates = [distance(state.nodes[n], state.nodes[mate]) for mate in mates]
+        for reach, column in enumerate((GANG_ON_NODE, GANG_IN_RACK, GANG_IN_ZONE)):
+            node_NF[n, column] = sum(apart <= reach for apart in view.to_mates)
+
+
 def has_room(view: View, shape: PodShape) -> bool:
     """Scores are only promised where the devices fit."""
     return devices_fit(view.lefts, shape.gpu_milli, shape.gpu_count)
@@ -60,25 +103,32 @@ def model_index(model: str) -> int:
 
 def test_there_is_a_twin_for_every_rule() -> None:
     assert set(ALL) == set(RULES)
-    assert len(ALL) == 11
+    assert len(ALL) == 13
 
 
 @pytest.mark.parametrize("name", sorted(RULES))
-@given(used_clusters(), shapes(), typical_lists(), st.integers(0, 2**48 - 1))
+@given(used_clusters(), shapes(), typical_lists(), st.integers(0, 2**48 - 1), surroundings)
 @checked(60)
 def test_score_of_a_rule_equals_its_twin(
-    name: str, cluster: tuple[ClusterState, list[View]], shape: PodShape, typical: list[TypicalPod], drawn: int
+    name: str,
+    cluster: tuple[ClusterState, list[View]],
+    shape: PodShape,
+    typical: list[TypicalPod],
+    drawn: int,
+    around: Surroundings,
 ) -> None:
     state, views = cluster
     N, draw = len(views), drawn / 2**48
+    pod_PF, node_NF = pod_row(shape, draw), features(state)
+    show_gang(state, views, around, pod_PF, node_NF)
     feasible_N = np.array([has_room(view, shape) for view in views])
     out_BN, device_BN = np.full((1, N), np.nan), np.full((1, N), -1, np.int64)
     devices = state.arrays.device_left_ND.shape[1]
     score_batch(
         ALL[name].rule,
         kernel_typical(typical, state.models, devices),
-        pod_row(shape, draw),
-        features(state)[None],
+        pod_PF,
+        node_NF[None],
         state.arrays.device_left_ND[None],
         feasible_N[None],
         out_BN,
@@ -263,3 +313,32 @@ def test_gpu_packing_twin_prefers_used_devices(lefts: list[int], milli: int, cou
     node.lefts = lefts
     shape = PodShape(gpu_milli=milli, gpu_count=count)
     assert RULES["gpu-packing@1"](shape, node, [], 0.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("apart", "near", "far"),
+    [
+        ([0, 0], 100, 0),
+        ([1], 100 * 2 / 3, 100 - 100 * 2 / 3),
+        ([0, 1, 2, 3], 50, 50),
+        ([3, 3], 0, 100),
+    ],
+)
+def test_gang_twins_count_three_two_and_one_point(apart: list[int], near: float, far: float) -> None:
+    node = empty_node()
+    node.to_mates = apart
+    node.mates_left, node.rack_room = 2, 1  # only the first pod of a gang asks for room
+    assert RULES["gang-locality@1"](PodShape(), node, [], 0.0) == near
+    assert RULES["gang-spread@1"](PodShape(), node, [], 0.0) == far
+
+
+@pytest.mark.parametrize(
+    ("left", "room", "near"),
+    [(4, 1, 25), (4, 4, 100), (4, 9, 100), (1, 1, 100), (0, 9, 0)],
+)
+def test_gang_twins_send_the_first_pod_where_the_rack_has_room(left: int, room: int, near: float) -> None:
+    """The last is a pod without gang; spreading has no opinion on either."""
+    node = empty_node()
+    node.mates_left, node.rack_room = left, room
+    assert RULES["gang-locality@1"](PodShape(), node, [], 0.0) == near
+    assert RULES["gang-spread@1"](PodShape(), node, [], 0.0) == 0

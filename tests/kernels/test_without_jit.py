@@ -16,6 +16,7 @@ TESTS = Path(__file__).resolve().parent.parent
 QUICK = [
     "kernels/test_scores_against_twins.py",
     "kernels/test_feasibility_and_devices.py",
+    "kernels/test_neighbours.py",
     "kernels/test_typical_pods.py",
     "kernels/test_go_random.py",
     "kernels/test_runs_against_twins.py",

@@ -43,8 +43,8 @@ def test_every_built_in_policy_keeps_the_contract(policy: Policy) -> None:
     check_policy(policy)
 
 
-def test_there_are_eleven_built_in_policies() -> None:
-    assert len({policy.name for policy in HEURISTICS}) == 11
+def test_there_are_thirteen_built_in_policies() -> None:
+    assert len({policy.name for policy in HEURISTICS}) == 13
 
 
 @pytest.mark.parametrize("policy", [written.Tight(), written.LooksAtOtherNodesOpenly(), written.RandomDevice()])

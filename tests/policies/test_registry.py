@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import written_policies as written
 
+from pilotage.kernels.features import GANG_COLUMNS, POD_GANG_COLUMNS
 from pilotage.model.errors import InputError, PilotageError, PolicyError, UnknownNameError
 from pilotage.policies import registry
-from pilotage.policies.registry import GROUP, find_policy, registered
+from pilotage.policies.api import FeatureSchema
+from pilotage.policies.registry import GROUP, checked_instance, find_policy, registered
 from pilotage.policies.weighted import WeightedSum
 
 BUILT_IN = {
@@ -128,6 +130,20 @@ def test_what_is_wrong_with_a_users_policy_is_said(text: str, said: str) -> None
     with pytest.raises(PilotageError) as caught:
         find_policy(text)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [FeatureSchema(pod=(column,)) for column in POD_GANG_COLUMNS]
+    + [FeatureSchema(node=("cpu_free", column)) for column in GANG_COLUMNS],
+)
+def test_columns_about_gangs_need_the_scope_cluster(features: FeatureSchema) -> None:
+    """They change though the node does not, so scores could not be kept."""
+    policy = type("Near", (written.Tight,), {"features": features})
+    with pytest.raises(PolicyError, match=r"near\.py: reads columns about gangs.*expected scope 'cluster'"):
+        checked_instance(policy, "near.py")
+    whole = type("Near", (written.Tight,), {"features": features, "scope": "cluster"})
+    assert checked_instance(whole, "near.py").features == features
 
 
 @pytest.mark.parametrize("content", ["raise RuntimeError('boom')", "class Tight(:"])

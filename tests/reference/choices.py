@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pilotage.model.workload import PodShape
 from reference.fragmentation import TypicalPod
-from reference.machines import WHOLE, Machine
+from reference.machines import WHOLE, Machine, Mates, preset, rack_rooms
 from reference.scores import DEVICE_RULE, NORMALISED, RULES, fgd, normalised, pick_devices, random_unit
 
 
@@ -19,30 +19,33 @@ class SlowPolicy:
     typical: Sequence[TypicalPod]
     weights: tuple[float, ...] = (1.0,)
     normalise: tuple[bool, ...] | None = None  # None: as each rule is published
-    device_rule: str | None = None
+    device_rule: str | None = None  # None: that of the heaviest rule
 
-    def choose(self, machines: Sequence[Machine], pod: PodShape, draw: float) -> Machine | None:
-        candidates = [machine for machine in machines if machine.fits(pod)]
-        if not candidates:
+    def choose(self, machines: Sequence[Machine], pod: PodShape, draw: float, mates: Mates = Mates()) -> Machine | None:
+        rooms = rack_rooms(machines, pod) if mates.left else [0] * len(machines)
+        found = [(m, m.view(mates, room)) for m, room in zip(machines, rooms, strict=True) if m.fits(pod)]
+        if not found:
             return None
-        totals = [0.0] * len(candidates)
+        totals = [0.0] * len(found)
         for k, name in enumerate(self.names):
-            raw = [RULES[name](pod, machine.view(), self.typical, draw) for machine in candidates]
+            raw = [RULES[name](pod, view, self.typical, draw) for _, view in found]
             wanted = name in NORMALISED if self.normalise is None else self.normalise[k]
             for i, value in enumerate(normalised(raw) if wanted else raw):
                 totals[i] += self.weights[k] * value
         highest = max(totals)
-        winners = [machine for machine, total in zip(candidates, totals, strict=True) if total == highest]
+        winners = [machine for (machine, _), total in zip(found, totals, strict=True) if total == highest]
         return min(winners, key=lambda machine: machine.rank)
 
     def devices(self, machine: Machine, pod: PodShape, draw: float) -> tuple[int, ...]:
-        """By FGD where it weighs most, else by the device rule."""
+        """Those it must get, else by the device rule."""
+        if pod.gpu_devices:
+            return preset(pod)
         heaviest = self.names[max(range(len(self.names)), key=lambda k: self.weights[k])]
-        if heaviest == "fgd@1" and pod.gpu_count == 1 and pod.gpu_milli < WHOLE:
+        rule = self.device_rule or DEVICE_RULE[heaviest]
+        if rule == "fgd" and pod.gpu_count == 1 and pod.gpu_milli < WHOLE:
             device = fgd(pod, machine.view(), self.typical)[1]
             assert device is not None
             return (device,)
-        rule = self.device_rule or DEVICE_RULE[heaviest]
         return pick_devices(pod, machine.lefts(), rule, random_unit(int(draw * 2**48), -1))
 
 

@@ -51,6 +51,17 @@ class View:
     memory_scored: int = 0
     last_placed: int = 0
     rank: int = 0
+    to_mates: list[int] = field(default_factory=list)  # distance to each placed pod of the gang of the pod in question
+    mates_left: int = 0  # pods of that gang without a node
+    rack_room: int = 0  # pods like the one in question for which its rack has room
+
+
+@dataclass(frozen=True)
+class Mates:
+    """The gang of the pod in question; by default it has none."""
+
+    nodes: Sequence[Node] = ()  # of its placed pods, one for each pod
+    left: int = 0  # its pods without a node, the one in question among them
 
 
 @dataclass
@@ -80,7 +91,7 @@ class Machine:
         used = sum(dict(shape.extended).get(resource, 0) for shape in shapes)
         return dict(self.node.extended).get(resource, 0) - used
 
-    def view(self) -> View:
+    def view(self, mates: Mates = Mates(), rack_room: int = 0) -> View:
         shapes = [shape for shape, _ in self.running.values()]
         return View(
             cpu_capacity=self.node.cpu_milli,
@@ -94,11 +105,33 @@ class Machine:
             memory_scored=sum(map(memory_for_scores, shapes)),
             last_placed=self.last_placed,
             rank=self.rank,
+            to_mates=[distance(self.node, mate) for mate in mates.nodes],
+            mates_left=mates.left,
+            rack_room=rack_room,
         )
 
     def fits(self, shape: PodShape) -> bool:
         free = {key: self.free(key) for key in ("cpu", "memory", "pods", *dict(self.node.extended))}
         return fits(self.node, self.alive, free, self.lefts(), shape)
+
+    def room(self, shape: PodShape) -> int:
+        """How many such pods the node could still take, by amounts: parts of devices are counted over all of them."""
+        if not self.fits(shape):
+            return 0
+        asked = {"pods": 1, "cpu": shape.cpu_milli, "memory": shape.memory_bytes, **dict(shape.extended)}
+        rooms = [self.free(key) // amount for key, amount in asked.items() if amount > 0]
+        if shape.gpu_count > 0:
+            rooms.append(sum(left // shape.gpu_milli for left in self.lefts()) // shape.gpu_count)
+        return min(rooms)
+
+
+def rack_rooms(machines: Sequence[Machine], shape: PodShape) -> list[int]:
+    """For each machine the room in its rack; one that does not say where it stands is a rack of its own."""
+    rooms = [machine.room(shape) for machine in machines]
+    return [
+        sum(room for room, other in zip(rooms, machines, strict=True) if distance(one.node, other.node) <= 1)
+        for one in machines
+    ]
 
 
 def fits(node: Node, alive: bool, free: Mapping[str, int], lefts: Sequence[int], shape: PodShape) -> bool:
@@ -107,7 +140,7 @@ def fits(node: Node, alive: bool, free: Mapping[str, int], lefts: Sequence[int],
     asked = {"cpu": shape.cpu_milli, "memory": shape.memory_bytes, **dict(shape.extended)}
     if not all(enough(amount, free.get(key, 0)) for key, amount in asked.items()):
         return False
-    return devices_fit(lefts, shape.gpu_milli, shape.gpu_count)
+    return devices_fit(lefts, shape.gpu_milli, shape.gpu_count) and preset_devices_fit(lefts, shape)
 
 
 def enough(asked: int, free: int) -> bool:
@@ -118,6 +151,24 @@ def enough(asked: int, free: int) -> bool:
 def devices_fit(lefts: Sequence[int], milli: int, count: int) -> bool:
     """Distinct devices. (The published simulator would put two parts on one device; no published pod asks for that.)"""
     return sum(1 for left in lefts if left >= milli) >= count
+
+
+def preset(shape: PodShape) -> tuple[int, ...]:
+    """The devices the pod must get, if it names them."""
+    return tuple(d for d in range(shape.gpu_devices.bit_length()) if shape.gpu_devices // 2**d % 2 == 1)
+
+
+def preset_devices_fit(lefts: Sequence[int], shape: PodShape) -> bool:
+    return all(d < len(lefts) and lefts[d] >= shape.gpu_milli for d in preset(shape))
+
+
+def distance(one: Node, other: Node) -> int:
+    """0 same node, 1 same rack, 2 same zone, 3 further; a node that does not say where it stands is far from others."""
+    if one.name == other.name:
+        return 0
+    if one.zone == other.zone and one.rack == other.rack != "":
+        return 1
+    return 2 if one.zone == other.zone != "" else 3
 
 
 def allowed(node: Node, shape: PodShape) -> bool:

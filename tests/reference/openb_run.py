@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotage.model.cluster import Node
-from pilotage.model.workload import PodShape
+from pilotage.model.workload import Pod
 from reference.choices import SlowPolicy, mask
 from reference.fragmentation import amounts, fragmented, idle
-from reference.machines import WHOLE, Machine
+from reference.machines import WHOLE, Machine, Mates
 from reference.scores import random_unit
 
 
@@ -37,19 +37,22 @@ class Event:
         return float(f"{100 * fragmented(self.amounts) / total:.2f}") if total > 0 else 0.0
 
 
-def openb_run(nodes: Sequence[Node], pods: Sequence[PodShape], policy: SlowPolicy, seed: int = 0) -> list[Event]:
+def openb_run(nodes: Sequence[Node], pods: Sequence[Pod], policy: SlowPolicy, seed: int = 0) -> list[Event]:
     """`nodes` in the order of their ranks, `pods` in order of arrival; a pod that does not fit is gone."""
     machines = [Machine(node, rank) for rank, node in enumerate(nodes)]
-    events, arrived = [], 0
+    events: list[Event] = []
+    arrived = 0
     for p, pod in enumerate(pods):
-        draw = random_unit(seed, p)
-        machine = policy.choose(machines, pod, draw)
+        shape, draw = pod.shape, random_unit(seed, p)
+        gang = [q for q, other in enumerate(pods) if pod.gang is not None and other.gang == pod.gang]
+        placed = [nodes[events[q].node] for q in gang if q < p and events[q].node >= 0]
+        machine = policy.choose(machines, shape, draw, Mates(placed, len(gang) - len(placed)))
         devices: tuple[int, ...] = ()
         if machine is not None:
-            devices = policy.devices(machine, pod, draw)
-            machine.running[p] = (pod, devices)
+            devices = policy.devices(machine, shape, draw)
+            machine.running[p] = (shape, devices)
             machine.last_placed = p + 1
-        arrived += pod.gpu_milli * pod.gpu_count
+        arrived += shape.gpu_milli * shape.gpu_count
         events.append(_event(machines, policy, -1 if machine is None else machine.rank, mask(devices), arrived))
     return events
 
@@ -68,8 +71,11 @@ def _event(machines: Sequence[Machine], policy: SlowPolicy, node: int, devices: 
 
 
 def tables(events: Sequence[Event], total_gpus: int, last_column: int) -> list[list[float | None]]:
-    """Allocation, fragmentation and fragmentation ratio by arrived load, as the published scripts merge the logs."""
-    arrive = [round(event.arrived_milli / total_gpus / 10, 0) for event in events]
+    """Allocation, fragmentation and fragmentation ratio by arrived load, as the published scripts merge the logs.
+
+    What arrives beyond ten times the capacity goes into column 1000; no published run comes near it.
+    """
+    arrive = [min(round(event.arrived_milli / total_gpus / 10, 0), 1000) for event in events]
     alloc = [round(event.used_milli / total_gpus / 10, 2) for event in events]
     result: list[list[float | None]] = [[], [], []]
     for k in range(last_column + 1):

@@ -168,6 +168,23 @@ def random_node(node: View, draw: float) -> float:
     return random_unit(int(draw * 2**48), node.rank)
 
 
+def gang_closeness(node: View) -> float:
+    """Three points for each placed pod of the gang on the node itself, two in its rack, one in its zone; in percent."""
+    points = sum(3 - apart for apart in node.to_mates)
+    return 100 * points / (3 * len(node.to_mates))
+
+
+def gang_locality(node: View) -> float:
+    """The first pod of a gang: the share of the gang for which the rack has room."""
+    if node.to_mates:
+        return gang_closeness(node)
+    return 100 * min(1.0, node.rack_room / node.mates_left) if node.mates_left else 0.0
+
+
+def gang_spread(node: View) -> float:
+    return 100 - gang_closeness(node) if node.to_mates else 0.0
+
+
 def normalised(raw: Sequence[float]) -> list[int]:
     """Whole numbers 0..100 over the candidates; all 0 when they are equal."""
     low, high = min(raw), max(raw)
@@ -190,9 +207,11 @@ RULES: dict[str, Rule] = {
     "gpu-packing@1": lambda pod, node, typical, draw: gpu_packing(pod, node),
     "best-fit@1": lambda pod, node, typical, draw: best_fit(pod, node),
     "fgd@1": lambda pod, node, typical, draw: fgd(pod, node, typical)[0],
+    "gang-locality@1": lambda pod, node, typical, draw: gang_locality(node),
+    "gang-spread@1": lambda pod, node, typical, draw: gang_spread(node),
 }
 NORMALISED = {"best-fit@1"}
-DEVICE_RULE = {name: "random" if name == "random@1" else "best" for name in RULES}
+DEVICE_RULE = dict.fromkeys(RULES, "best") | {"random@1": "random", "fgd@1": "fgd"}
 
 
 def pick_devices(pod: PodShape, lefts: Sequence[int], rule: str, draw: float) -> tuple[int, ...]:

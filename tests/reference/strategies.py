@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from pilotage.kernels.fragmentation import Typical, typical_tables
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.constraints import Constraints, Taint, Toleration
-from pilotage.model.workload import FOREVER, Pod, PodShape, Workload
+from pilotage.model.workload import FOREVER, Gang, Pod, PodShape, Workload
+from pilotage.workloads.topology import RACK_LABEL, ZONE_LABEL
 from reference.fragmentation import TypicalPod
 from reference.machines import MIB, WHOLE, View, cpu_for_scores, may_use_model, memory_for_scores
 
@@ -25,6 +27,9 @@ Test = TypeVar("Test", bound=Callable[..., None])
 MODELS = ("A", "B", "C")
 NIC = "example.com/nic"
 MEMORY = 256 * MIB
+
+# Zone and rack of a node: racks of the same name in two zones, and nodes that tell only one of the two or neither.
+STANDS = [("a", "1"), ("a", "1"), ("a", "2"), ("b", "1"), ("b", "2"), ("b", ""), ("", "1"), ("", "")]
 
 cpu_amounts = st.sampled_from([0, 500, 1000, 1500, 2000, 3000, 4000, 8000])
 milli_parts = st.one_of(st.sampled_from([100, 250, 300, 500, 700, 750]), st.integers(1, WHOLE - 1))
@@ -58,7 +63,16 @@ def gpu_requests(draw: st.DrawFn, most: int = 8) -> tuple[int, int]:
 
 
 @st.composite
+def preset_devices(draw: st.DrawFn, count: int) -> int:
+    """Mostly any, now and then a mask of `count` devices, which not every node has."""
+    if draw(st.integers(0, 5)) > 0:
+        return 0
+    return sum(1 << d for d in draw(st.permutations(range(count + 1)))[:count])
+
+
+@st.composite
 def shapes(draw: st.DrawFn, nodes: Sequence[str] = (), most: int = 8) -> PodShape:
+    """Pods that know the nodes may have constraints or name their devices."""
     milli, count = draw(gpu_requests(most))
     constraints = Constraints()
     if nodes:
@@ -73,6 +87,7 @@ def shapes(draw: st.DrawFn, nodes: Sequence[str] = (), most: int = 8) -> PodShap
         gpu_milli=milli,
         gpu_count=count,
         gpu_models=draw(wanted_models) if count else "",
+        gpu_devices=draw(preset_devices(count)) if nodes and count else 0,
         extended=((NIC, draw(st.integers(0, 2))),) if draw(st.integers(0, 9)) == 0 else (),
         priority=draw(st.integers(-1, 2)),
         constraints=constraints,
@@ -81,7 +96,7 @@ def shapes(draw: st.DrawFn, nodes: Sequence[str] = (), most: int = 8) -> PodShap
 
 @st.composite
 def node_lists(draw: st.DrawFn, most: int = 8) -> list[Node]:
-    result = []
+    result, keys = [], (ZONE_LABEL, RACK_LABEL)
     for n in range(draw(st.integers(1, most))):
         gpus = draw(st.sampled_from([0, 1, 2, 2, 3, 4, 8]))
         result.append(
@@ -93,6 +108,9 @@ def node_lists(draw: st.DrawFn, most: int = 8) -> list[Node]:
                 gpu_count=gpus,
                 gpu_model=draw(st.sampled_from(["", *MODELS])),
                 extended=((NIC, draw(st.integers(0, 3))),) if draw(st.booleans()) else (),
+                labels=tuple(
+                    (key, text) for key, text in zip(keys, draw(st.sampled_from(STANDS)), strict=True) if text
+                ),
                 taints=(Taint("only"),) if draw(st.integers(0, 9)) == 0 else (),
             )
         )
@@ -163,12 +181,25 @@ def used_clusters(draw: st.DrawFn, most: int = 8) -> tuple[ClusterState, list[Vi
     return state, views
 
 
+@st.composite
+def gang_lists(draw: st.DrawFn, pods: int) -> list[Gang | None]:
+    """For each pod its gang; of up to three gangs, some of a single pod."""
+    names = draw(st.lists(st.sampled_from(["", "", "x", "y", "z"]), min_size=pods, max_size=pods))
+    sizes = Counter(names)
+    return [Gang(name, sizes[name]) if name else None for name in names]
+
+
 NodeEvents = list[tuple[float, str, bool]]
 
 
 @st.composite
 def timed_cases(
-    draw: st.DrawFn, pods: int = 30, most: int = 6, forever: bool = True, recover: bool = False
+    draw: st.DrawFn,
+    pods: int = 30,
+    most: int = 6,
+    forever: bool = True,
+    recover: bool = False,
+    gangs: bool = False,
 ) -> tuple[list[Node], Workload, NodeEvents]:
     """Nodes, pods in order of arrival (many at one moment, some of no duration), node failures and recoveries."""
     nodes = draw(node_lists(most))
@@ -177,11 +208,34 @@ def timed_cases(
     moments = st.integers(0, 15).map(float)
     durations = st.sampled_from([0.0, 1.0, 2.0, 3.0, 5.0, 0.3, *([FOREVER] if forever else [])])
     times = sorted(draw(st.lists(moments, min_size=1, max_size=pods)))
+    mates = draw(gang_lists(len(times))) if gangs else [None] * len(times)
     listed = [
-        Pod(f"p{i}", draw(st.sampled_from(kinds)), arrival=time, duration=draw(durations))
+        Pod(f"p{i}", draw(st.sampled_from(kinds)), arrival=time, duration=draw(durations), gang=mates[i])
         for i, time in enumerate(times)
     ]
     events = draw(st.lists(st.tuples(moments, st.sampled_from(names), st.booleans()), max_size=6))
     if recover:
         events += [(40.0, name, True) for name in names]
     return nodes, Workload.of(listed, timed=True), events
+
+
+@st.composite
+def gang_cases(draw: st.DrawFn) -> tuple[list[Node], Workload, NodeEvents]:
+    """Nodes that all have room for several of the pods, most of which are in gangs: places are what decides."""
+    stands = draw(st.lists(st.sampled_from(STANDS), min_size=4, max_size=10))
+    keys, big = (ZONE_LABEL, RACK_LABEL), 100 * MEMORY
+    labels = [tuple((key, text) for key, text in zip(keys, stand, strict=True) if text) for stand in stands]
+    nodes = [
+        Node(f"n{n}", draw(st.sampled_from([2000, 3000, 4000])), big, gpu_count=2, labels=labels[n])
+        for n in range(len(stands))
+    ]
+    kinds = [PodShape(1000, priority=1), PodShape(500, 0, 400, 1), PodShape(1000, 0, WHOLE, 1)]
+    times = sorted(draw(st.lists(st.sampled_from([0.0, 1.0, 2.0, 4.0]), min_size=10, max_size=30)))
+    mates = draw(gang_lists(len(times)))
+    durations = st.sampled_from([1.0, 2.0, 3.0, 5.0])
+    listed = [
+        Pod(f"p{i}", draw(st.sampled_from(kinds)), arrival=time, duration=draw(durations), gang=mates[i])
+        for i, time in enumerate(times)
+    ]
+    moments, names = st.sampled_from([0.5, 2.0, 3.0, 5.0]), st.sampled_from([node.name for node in nodes])
+    return nodes, Workload.of(listed, timed=True), draw(st.lists(st.tuples(moments, names, st.booleans()), max_size=4))

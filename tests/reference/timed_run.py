@@ -3,6 +3,10 @@
 At one moment, in this order: departures, node events, retries, arrivals; whatever one of them brings about at the
 same moment comes first again. A waiting pod is tried only after something was freed (or a node failed), by priority,
 then arrival; once a pod has not fit, others of its shape are not tried in that round, nor when they arrive.
+
+With retries, gangs run whole or not at all: a gang is tried when its last pod has arrived, pod after pod, and again in
+the rounds of retries, as its first pod would be; when one does not fit, those before it are taken back. A gang that
+loses a pod to a node waits again with all pods that have not finished. Without retries its pods are like others.
 """
 
 from __future__ import annotations
@@ -11,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pilotage.model.cluster import Node
-from pilotage.model.workload import FOREVER, Pod
+from pilotage.model.workload import FOREVER, Gang, Pod
 from reference.choices import SlowPolicy, mask
-from reference.machines import Machine
+from reference.machines import Machine, Mates
 from reference.scores import random_unit
 
 
@@ -80,25 +84,54 @@ class SlowRun:
             self._arrive(arriving[0])
         return True
 
+    def _gang(self, p: int) -> Gang | None:
+        """The gang that the pod starts with; none where gangs need not be whole."""
+        return self.book[p].pod.gang if self.retry else None
+
+    def _members(self, gang: Gang) -> list[int]:
+        return [p for p, entry in enumerate(self.book) if entry.pod.gang == gang]
+
     def _arrive(self, p: int) -> None:
-        shape = self.book[p].pod.shape
-        if any(other.state == "waiting" and other.pod.shape == shape for other in self.book):
+        shape, gang = self.book[p].pod.shape, self._gang(p)
+        if gang is not None:
+            self.book[p].state = "waiting"
+            if all(self.book[member].state != "not arrived" for member in self._members(gang)):
+                self._try_gang(gang)
+        elif any(self._waits_alone(q) and other.pod.shape == shape for q, other in enumerate(self.book)):
             self.book[p].state = "waiting"
         elif not self._try(p):
             self.book[p].state = "waiting" if self.retry else "refused"
 
+    def _waits_alone(self, p: int) -> bool:
+        return self.book[p].state == "waiting" and self._gang(p) is None
+
     def _retry_round(self) -> None:
-        waiting = [p for p, entry in enumerate(self.book) if entry.state == "waiting"]
         hopeless = set()
-        for p in sorted(waiting, key=lambda p: (-self.book[p].pod.shape.priority, p)):
-            if self.book[p].pod.shape not in hopeless and not self._try(p):
-                hopeless.add(self.book[p].pod.shape)
+        for p in sorted(range(len(self.book)), key=lambda p: (-self.book[p].pod.shape.priority, p)):
+            gang, shape = self._gang(p), self.book[p].pod.shape
+            if gang is not None:
+                if p == self._members(gang)[0] and self._waits_whole(gang):
+                    self._try_gang(gang)
+            elif self.book[p].state == "waiting" and shape not in hopeless and not self._try(p):
+                hopeless.add(shape)
+
+    def _waits_whole(self, gang: Gang) -> bool:
+        states = [self.book[member].state for member in self._members(gang)]
+        return "waiting" in states and "not arrived" not in states
+
+    def _try_gang(self, gang: Gang) -> None:
+        waiting = [member for member in self._members(gang) if self.book[member].state == "waiting"]
+        for tried, member in enumerate(waiting):
+            if not self._try(member):
+                for placed in waiting[:tried]:
+                    self._take_back(placed)
+                return
 
     def _try(self, p: int) -> bool:
         entry = self.book[p]
         draw = random_unit(self.seed, self.decisions)
         self.decisions += 1
-        machine = self.policy.choose(self.machines, entry.pod.shape, draw)
+        machine = self.policy.choose(self.machines, entry.pod.shape, draw, self._mates(p))
         if machine is None:
             return False
         devices = self.policy.devices(machine, entry.pod.shape, draw)
@@ -107,6 +140,18 @@ class SlowRun:
         entry.state, entry.node, entry.devices = "running", machine.rank, mask(devices)
         entry.placed_at, entry.ends_at = self.now, self.now + entry.pod.duration
         return True
+
+    def _mates(self, p: int) -> Mates:
+        gang = self.book[p].pod.gang
+        members = self._members(gang) if gang is not None else []
+        placed = [self.nodes[self.book[q].node] for q in members if self.book[q].state == "running"]
+        return Mates(placed, len(members) - len(placed))
+
+    def _take_back(self, p: int) -> None:
+        entry = self.book[p]
+        del self.machines[entry.node].running[p]
+        entry.state = "waiting" if self.retry else "refused"
+        entry.node, entry.devices, entry.placed_at, entry.ends_at = -1, 0, None, FOREVER
 
     def _depart(self, p: int) -> None:
         self.book[p].state = "finished"
@@ -120,8 +165,9 @@ class SlowRun:
         machine.alive = up
         self._freed = True
         for p in list(machine.running):
-            entry = self.book[p]
-            entry.state = "waiting" if self.retry else "refused"
-            entry.node, entry.devices, entry.placed_at, entry.ends_at = -1, 0, None, FOREVER
-            entry.restarts += 1
-            del machine.running[p]
+            gang = self._gang(p)
+            lost = [p] if gang is None else self._members(gang)
+            for q in lost:
+                if self.book[q].state == "running":
+                    self._take_back(q)
+                    self.book[q].restarts += 1

@@ -11,8 +11,8 @@ import pytest
 from pilotage.model.errors import InputError
 from pilotage.sim.bound import PackingBound
 from pilotage.sim.compare import Comparison, compare, forced_load, summarise
-from pilotage.sim.pool import TraceSource
 from pilotage.sim.results import RunResult
+from pilotage.sim.specs import TraceSource
 from pilotage.workloads import openb
 from pilotage.workloads.generate import openb_like_nodes, openb_like_pods
 
@@ -51,8 +51,8 @@ FGD_RUNS = [run("fgd@1", 1, 90.0), run("fgd@1", 2, 92.0)]
 
 
 def room(mine: list[RunResult], bounds: tuple[float | None, float | None] = (95.0, 97.0)) -> float | None:
-    limits = {("t", seed): PackingBound(87.0, bound) for seed, bound in zip((1, 2), bounds, strict=True)}
-    rows = summarise([*mine, *FGD_RUNS], COMPARISON, "fgd@1", limits, "fgd@1")
+    limits = {("t", 1.3, seed): PackingBound(87.0, bound) for seed, bound in zip((1, 2), bounds, strict=True)}
+    rows = summarise([*mine, *FGD_RUNS], "fgd@1", limits, "fgd@1")
     found = [row for row in rows if (row.policy, row.metric) == ("mine@1", "gpu_allocation_percent")]
     assert len(found) == 1
     return found[0].room_closed_percent
@@ -85,7 +85,7 @@ def test_l0_is_96_percent_of_what_fgd_reaches() -> None:
 
 def test_differences_are_paired_by_seed() -> None:
     mine = [run("mine@1", 1, 91.0, failed=10), run("mine@1", 2, 93.0, failed=20)]
-    rows = summarise([*mine, *FGD_RUNS], COMPARISON, "fgd@1", {}, "fgd@1")
+    rows = summarise([*mine, *FGD_RUNS], "fgd@1", {}, "fgd@1")
     row = next(row for row in rows if (row.policy, row.metric) == ("mine@1", "gpu_allocation_percent"))
     assert (row.mean, row.difference) == (92.0, 1.0)
     assert (row.difference_low, row.difference_high) == (1.0, 1.0)  # +1 with each seed: no doubt about it
@@ -108,12 +108,12 @@ def test_runs_come_in_the_order_of_the_comparison(tmp_path: Path) -> None:
     sources = tuple(TraceSource(tmp_path / "nodes.csv", tmp_path / f"{name}.csv") for name in ("z", "a"))
     heard: list[tuple[int, int]] = []
     comparison = Comparison(sources, ("random", "best-fit"), (4, 2))
-    outcome = compare(comparison, 1, lambda done, total: heard.append((done, total)))
+    outcome = compare(comparison, progress=lambda done, total: heard.append((done, total)))
     assert [(r.trace, r.policy, r.seed) for r in outcome.runs] == [
         (trace, policy, seed) for trace in ("z", "a") for policy in ("random@1", "best-fit@1") for seed in (4, 2)
     ]
-    assert heard == [(k, 12) for k in range(1, 13)]  # FGD runs too, for the bound
-    assert set(outcome.bounds) == {(trace, seed) for trace in ("z", "a") for seed in (4, 2)}
+    assert heard == [(k, 12) for k in range(0, 13, 3)]  # FGD runs too, for the bound; the runs of a seed go together
+    assert set(outcome.bounds) == {(trace, 1.3, seed) for trace in ("z", "a") for seed in (4, 2)}
     assert len(outcome.seconds) == len(outcome.runs)
 
 
@@ -125,10 +125,37 @@ def test_what_was_lost_before_l0_counts_refused_gpu_up_to_it(tmp_path: Path) -> 
     for result in outcome.runs:
         assert result.lost_at is not None
         arrived, lost = result.lost_at
-        limit = outcome.bounds[result.trace, result.seed].forced_load_percent / 100
+        limit = outcome.bounds[result.trace, result.load, result.seed].forced_load_percent / 100
         assert result.lost_before_l0_percent == pytest.approx(100 * lost[arrived <= limit].sum())
     assert any((r.lost_before_l0_percent or 0) > 0 for r in outcome.runs)
     assert np.isfinite([row.mean for row in outcome.summary]).all()
+
+
+def test_loads_are_compared_apart(tmp_path: Path) -> None:
+    openb.write_nodes(tmp_path / "nodes.csv", openb_like_nodes(0.01))
+    openb.write_pods(tmp_path / "pods.csv", openb_like_pods(60))
+    source = TraceSource(tmp_path / "nodes.csv", tmp_path / "pods.csv")
+    both = compare(Comparison((source,), ("fgd", "random"), (1, 2), loads=(1.2, 0.8)))
+    alone = [compare(Comparison((source,), ("fgd", "random"), (1, 2), loads=(load,))) for load in (1.2, 0.8)]
+    assert [r.figures() for r in both.runs] == [r.figures() for outcome in alone for r in outcome.runs]
+    assert both.summary == alone[0].summary + alone[1].summary
+    assert both.bounds == alone[0].bounds | alone[1].bounds
+
+
+def test_the_first_seed_alone_holds_what_is_left(tmp_path: Path) -> None:
+    openb.write_nodes(tmp_path / "nodes.csv", openb_like_nodes(0.01))
+    openb.write_pods(tmp_path / "pods.csv", openb_like_pods(60))
+    outcome = compare(Comparison((TraceSource(tmp_path / "nodes.csv", tmp_path / "pods.csv"),), ("fgd",), (1, 2)))
+    first, second = outcome.runs
+    assert second.leftover is None
+    assert first.leftover is not None
+    nodes = outcome.traces[0].nodes
+    left_ND = first.leftover.gpu_left_ND
+    assert [(row >= 0).sum() for row in left_ND] == [node.gpu_count for node in nodes]  # in the order of the trace
+    assert first.curve is not None
+    end = first.curve.allocation_L[~np.isnan(first.curve.allocation_L)][-1]
+    used = 100 - left_ND[left_ND >= 0].sum() / (10 * sum(node.gpu_count for node in nodes))
+    assert end == pytest.approx(used, abs=1.0)  # a mean over the last percent of load, and the very end
 
 
 def test_without_a_bound_no_reference_is_run() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pilotage.model.errors import InputError
 from pilotage.sim.compare import Comparison, Outcome, compare
-from pilotage.sim.pool import TraceSource
+from pilotage.sim.specs import TraceSource
 from pilotage.sim.storing import published_name, write_results
 from pilotage.workloads import openb
 from pilotage.workloads.generate import openb_like_nodes, openb_like_pods

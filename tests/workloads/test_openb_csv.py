@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from pilotage.model.constraints import Constraints
 from pilotage.model.errors import InputError
 from pilotage.model.workload import FOREVER, MIB, Gang, Pod, PodShape, Workload
 from pilotage.workloads import openb
+from pilotage.workloads.topology import RACK_LABEL, SERVER_LABEL, ZONE_LABEL
 
 NODES_HEADER = "sn,cpu_milli,memory_mib,gpu,model"
 PODS_HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli"
@@ -383,3 +385,47 @@ def test_the_published_node_lists(openb_data: Path) -> None:
         assert sum(node.cpu_milli for node in nodes) == cpu
         assert sum(node.memory_bytes for node in nodes) == memory * MIB
         assert {node.pods for node in nodes} == {1001}
+
+
+# Where nodes stand
+
+
+PLACED = (
+    Node("a", 1000, MIB, 1001, labels=((RACK_LABEL, "r"), (SERVER_LABEL, "s"), (ZONE_LABEL, "z"))),
+    Node("b", 1000, MIB, 1001, labels=((RACK_LABEL, "q"),)),
+    Node("c", 1000, MIB, 1001),
+)
+
+
+def test_labels_of_place_are_columns(tmp_path: Path) -> None:
+    openb.write_nodes(tmp_path / "nodes.csv", PLACED)
+    lines = (tmp_path / "nodes.csv").read_text().splitlines()
+    assert lines[0] == "sn,cpu_milli,memory_mib,gpu,model,zone,rack,server"
+    assert [line.split(",", 5)[5] for line in lines[1:]] == ["z,r,s", ",q,", ",,"]
+    assert openb.read_nodes(tmp_path / "nodes.csv") == PLACED
+    openb.write_nodes(tmp_path / "some.csv", PLACED[1:])
+    assert (tmp_path / "some.csv").read_text().splitlines()[0].endswith("model,rack")
+    assert openb.read_nodes(tmp_path / "some.csv") == PLACED[1:]
+
+
+@pytest.mark.parametrize("labels", [(("pool", "a"),), ((ZONE_LABEL, ""),)])
+def test_other_labels_are_refused_or_left_out(labels: tuple[tuple[str, str], ...], tmp_path: Path) -> None:
+    nodes = [replace(PLACED[1], labels=(*PLACED[1].labels, *labels))]
+    with pytest.raises(InputError, match="no labels but zone, rack and server"):
+        openb.write_nodes(tmp_path / "nodes.csv", nodes)
+    assert list(tmp_path.iterdir()) == []
+    openb.write_nodes(tmp_path / "nodes.csv", nodes, lossy=True)
+    assert openb.read_nodes(tmp_path / "nodes.csv") == PLACED[1:2]
+
+
+def test_a_place_that_would_break_the_table_is_refused(tmp_path: Path) -> None:
+    for bad in ("a,b", "x" * 254, 'quo"te'):
+        with pytest.raises(InputError, match="rack: bad value"):
+            openb.write_nodes(tmp_path / "nodes.csv", [replace(PLACED[1], labels=((RACK_LABEL, bad),))])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_devices_that_a_pod_must_get_have_no_column(tmp_path: Path) -> None:
+    workload = Workload.of([Pod("p", PodShape(1, MIB, 1000, 1, gpu_devices=2))])
+    with pytest.raises(InputError, match="devices of its own"):
+        openb.write_pods(tmp_path / "pods.csv", workload)

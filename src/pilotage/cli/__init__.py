@@ -8,7 +8,7 @@ import sys
 import typer
 
 from pilotage import __version__
-from pilotage.cli import bench, bound, compare, doctor, policies, simulate, trace
+from pilotage.cli import apply, bench, bound, compare, doctor, policies, simulate, trace
 from pilotage.model.errors import PilotageError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command(epilog=compare.EXAMPLE)(compare.compare)
 app.command(epilog=simulate.EXAMPLE)(simulate.simulate)
 app.command(epilog=bound.EXAMPLE)(bound.bound)
+app.command(epilog=apply.EXAMPLE)(apply.apply)
 app.command(epilog=policies.EXAMPLE)(policies.policies)
 app.command(epilog=doctor.EXAMPLE)(doctor.doctor)
 app.add_typer(trace.app, name="trace")

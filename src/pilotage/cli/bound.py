@@ -7,17 +7,14 @@ import os
 from pilotage.cli.options import (
     JobsOption,
     JsonOption,
-    LoadOption,
+    LoadsOption,
     ManyPodsOption,
     ManyTracesOption,
     NodesOption,
     SeedsOption,
-    checked_load,
     console,
-    parse_seeds,
     print_json,
     results,
-    trace_sources,
 )
 from pilotage.model.errors import InputError
 
@@ -29,8 +26,8 @@ def bound(
     nodes: NodesOption = None,
     pods: ManyPodsOption = None,
     trace: ManyTracesOption = None,
-    seeds: SeedsOption = "42-46",
-    load: LoadOption = None,
+    seeds: SeedsOption = None,
+    load: LoadsOption = None,
     jobs: JobsOption = os.cpu_count() or 1,
     as_json: JsonOption = False,
 ) -> None:
@@ -40,21 +37,24 @@ def bound(
     """
     from rich.table import Table
 
-    from pilotage.sim.compare import Comparison, compare
+    from pilotage.sim.compare import compare
+    from pilotage.sim.engines import LocalEngine
+    from pilotage.sim.scenario import Scenario, parse_loads, parse_seeds, sources_of
 
-    comparison = Comparison(
-        sources=trace_sources(nodes, pods, trace),
+    scenario = Scenario(
+        traces=sources_of(nodes, pods, trace),
         policies=("fgd",),
-        seeds=parse_seeds(seeds),
-        load=checked_load(load, "openb") or 0.0,
+        seeds=parse_seeds(seeds) if seeds is not None else None,
+        loads=parse_loads(load) if load is not None else None,
     )
+    comparison = scenario.comparison()
     with console().status("running FGD for L0"):
-        outcome = compare(comparison, jobs)
+        outcome = compare(comparison, LocalEngine(jobs))
     if not outcome.bounds:
         raise InputError("the packing bound is about GPUs", expected="nodes with GPUs and pods that ask for them")
     table = Table("trace", "seed", "forced load %", "bound %", "FGD %", title="Packing bound")
     for run in outcome.runs:
-        found = outcome.bounds[run.trace, run.seed]
+        found = outcome.bounds[run.trace, run.load, run.seed]
         if as_json:
             print_json(
                 {

@@ -1,10 +1,10 @@
-"""`pilotage compare`: policies x traces x seeds."""
+"""`pilotage compare`: policies x traces x loads x seeds."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,45 +12,63 @@ from pilotage.cli.options import (
     ArrivalsOption,
     JobsOption,
     JsonOption,
-    LoadOption,
+    LoadsOption,
     ManyPodsOption,
     ManyTracesOption,
     MtbfOption,
     MttrOption,
     NodesOption,
-    ProtocolOption,
+    Protocol,
     SeedsOption,
     check_place,
-    checked_load,
-    checked_timing,
     command_line,
     console,
-    parse_policies,
-    parse_seeds,
     print_json,
     progress_bar,
     results,
-    trace_sources,
     warn_of_gangs,
 )
+from pilotage.model.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pilotage.sim.compare import Comparison, Outcome
+    from pilotage.sim.engines import Engine
+    from pilotage.sim.planning import Plan
 
 EXAMPLE = "Example: pilotage compare --trace openb-like --policies fgd,best-fit,random --seeds 42-46 --out out"
+FILE, RUN, PLAN = "Traces", "Running", "Capacity and consolidation"
 
 
 def compare(
     *,
+    scenario: Annotated[
+        Path | None, typer.Option("--scenario", metavar="FILE", help="YAML file; options beside it win over it.")
+    ] = None,
     nodes: NodesOption = None,
     pods: ManyPodsOption = None,
     trace: ManyTracesOption = None,
     policies: Annotated[
-        str,
-        typer.Option("--policies", metavar="LIST", help="Names, sums such as 2*fgd+best-fit, or file.py:Class."),
-    ] = "fgd,best-fit,gpu-packing,random",
-    seeds: SeedsOption = "42-46",
-    load: LoadOption = None,
-    protocol: ProtocolOption = "openb",
+        str | None,
+        typer.Option(
+            "--policies",
+            metavar="LIST",
+            help="Names, sums such as 2*fgd+best-fit, or file.py:Class.  [default: fgd,best-fit,gpu-packing,random]",
+        ),
+    ] = None,
+    seeds: SeedsOption = None,
+    load: LoadsOption = None,
+    protocol: Annotated[
+        Protocol | None,
+        typer.Option("--protocol", help="openb: arrivals only, as published. timed: arrivals and departures."),
+    ] = None,
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="POLICY", help="Differences are to this one.  [default: fgd]")
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option("--price", metavar="MONEY", help="Of a GPU hour, as '2.5 EUR': saved money in reports."),
     ] = None,
     arrivals: ArrivalsOption = None,
     warm_up: Annotated[
@@ -59,41 +77,184 @@ def compare(
     ] = None,
     mtbf: MtbfOption = None,
     mttr: MttrOption = None,
-    jobs: JobsOption = os.cpu_count() or 1,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Write results and report.html there.")
+    add_nodes: Annotated[
+        str | None,
+        typer.Option(
+            "--add-nodes",
+            metavar="SPEC",
+            help="Instead: the smallest number of such further nodes with which everything fits, per policy. "
+            "cpu=96,memory=384Gi,gpus=8,model=G2, like=NODE, or a file with a Node.",
+            rich_help_panel=PLAN,
+        ),
     ] = None,
+    consolidate: Annotated[
+        str | None,
+        typer.Option(
+            "--consolidate",
+            metavar="METHOD",
+            help="Run each policy also with moving pods: cosSim, fragOnePod or fragMultiPod.",
+            rich_help_panel=PLAN,
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            min=0,
+            max=1,
+            help="Share of running pods to move at most.  [default: 0.02]",
+            rich_help_panel=PLAN,
+        ),
+    ] = None,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            "--every", min=0.001, help="timed: hours between moves.  [default: ten times in all]", rich_help_panel=PLAN
+        ),
+    ] = None,
+    jobs: JobsOption = os.cpu_count() or 1,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option("--engine", help="local: processes. ray: a Ray cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="HOST:PORT", help="ray: of the cluster's head.  [default: own]")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write results and report.html there; finished runs are kept."),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Run everything again, also what --out already holds.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare policies on traces: a table with mean, 95 % interval, paired difference and room closed."""
-    from pilotage.report.tables import summary_table
-    from pilotage.sim.compare import Comparison
-    from pilotage.sim.compare import compare as run_comparison
-    from pilotage.sim.storing import as_json as outcome_json
-    from pilotage.sim.storing import write_results
+    """Compare policies on traces: a table with mean, 95 % interval, paired difference and room closed.
 
-    tuned = checked_load(load, protocol)
-    comparison = Comparison(
-        sources=trace_sources(nodes, pods, trace),
-        policies=parse_policies(policies),
-        seeds=parse_seeds(seeds),
-        protocol=protocol,
-        load=tuned or 0.0,
-        baseline=baseline,
-        timing=checked_timing(protocol, tuned, arrivals, mtbf, mttr, warm_up),
+    A comparison that was ended goes on where it was when it is started again with the same --out.
+    """
+    from pilotage.sim.scenario import (
+        DEFAULT_POLICIES,
+        Scenario,
+        parse_loads,
+        parse_policies,
+        parse_price,
+        parse_seeds,
+        read_scenario,
+        sources_of,
     )
-    check_place(out)
-    warn_of_gangs(comparison.sources, protocol)
-    screen = console()
-    with progress_bar(screen, "comparing") as advance:
-        outcome = run_comparison(comparison, jobs, advance)
-    if out is not None:
-        from pilotage.report.html import write_report
 
-        write_results(outcome, out, command_line())
-        report = write_report(outcome, out / "report.html", command_line())
-        screen.print(f"report: {report}", soft_wrap=True)
+    said = Scenario(
+        traces=sources_of(nodes, pods, trace),
+        policies=None if policies is None else parse_policies(policies),
+        seeds=None if seeds is None else parse_seeds(seeds),
+        loads=None if load is None else parse_loads(load),
+        protocol=protocol,
+        baseline=baseline,
+        arrivals=arrivals,
+        warm_up=warm_up,
+        mtbf=mtbf,
+        mttr=mttr,
+        consolidate=consolidate,
+        budget=budget,
+        every=every,
+        price=None if price is None else parse_price(price),
+    )
+    wanted = said if scenario is None else read_scenario(scenario).under(said)
+    if add_nodes is not None:
+        # Chance needs hundreds of nodes more, each tried: not without being asked for.
+        wanted = Scenario(policies=DEFAULT_POLICIES[:-1]).under(wanted)
+    comparison = wanted.comparison()
+    if add_nodes is not None:
+        _plan(comparison, add_nodes, out, as_json)
+        return
+    check_place(out)
+    warn_of_gangs(comparison.sources, comparison.protocol)
+    screen = console()
+    outcome = _run(comparison, _engine(engine, address, jobs), out, fresh, screen)
+    if out is not None:
+        _write(outcome, out, screen)
     if as_json:
+        from pilotage.sim.storing import as_json as outcome_json
+
         print_json(outcome_json(outcome, seconds=True))
     else:
+        from pilotage.report.tables import summary_table
+
         results().print(summary_table(outcome))
+
+
+def _engine(name: str, address: str | None, jobs: int) -> Engine:
+    if name == "local":
+        from pilotage.sim.engines import LocalEngine
+
+        if address is not None:
+            raise InputError("has no effect on processes of this machine", field="--address", expected="--engine ray")
+        return LocalEngine(jobs)
+    from pilotage.sim.ray_engine import RayEngine
+
+    return RayEngine(address, jobs)
+
+
+def _run(comparison: Comparison, engine: Engine, out: Path | None, fresh: bool, screen: Console) -> Outcome:
+    from pilotage.sim.compare import compare as run_comparison
+    from pilotage.sim.run_store import RunStore
+
+    store = RunStore(out, fresh=fresh) if out is not None else None
+    with progress_bar(screen, "comparing") as advance:
+        outcome = run_comparison(comparison, engine, store, advance)
+    if store is not None and store.found:
+        screen.print(f"{store.found} runs were there already", soft_wrap=True)
+    return outcome
+
+
+def _write(outcome: Outcome, out: Path, screen: Console) -> None:
+    from pilotage.report.html import write_report
+    from pilotage.sim.storing import write_results
+
+    write_results(outcome, out, command_line())
+    report = write_report(outcome, out / "report.html", command_line())
+    screen.print(f"report: {report}", soft_wrap=True)
+
+
+def _plan(comparison: Comparison, spec: str, out: Path | None, as_json: bool) -> None:
+    """`--add-nodes`: one answer per trace and load."""
+    from pilotage.report.planning import as_dict, planning_table
+    from pilotage.sim.planning import smallest_addition
+    from pilotage.sim.specs import policy_of
+    from pilotage.workloads.node_template import parse
+
+    if comparison.protocol != "openb":
+        problem = "timed runs let pods wait, so any number of nodes will do"
+        raise InputError(problem, field="--add-nodes", expected="--protocol openb")
+    check_place(out)
+    asked = [(policy_of(text), seed) for text in comparison.policies for seed in comparison.seeds]
+    answers: list[tuple[str, float, list[Plan]]] = []
+    with progress_bar(console(), "planning") as advance:
+        total = len(asked) * len(comparison.sources) * len(comparison.loads)
+        for source in comparison.sources:
+            trace = source.load()
+            template = parse(spec, trace.nodes)
+            for load in comparison.loads:
+                plans: list[Plan] = []
+                for policy, seed in asked:
+                    advance(len(answers) * len(asked) + len(plans), total)
+                    plans.append(smallest_addition(trace, policy, seed, load, template))
+                answers.append((trace.name, load, plans))
+    content = [{"trace": name, "load": load, "node": spec, **as_dict(plans)} for name, load, plans in answers]
+    if out is not None:
+        _write_plans(content, out)
+    if as_json:
+        print_json({"answers": content})
+        return
+    for name, load, plans in answers:
+        results().print(planning_table(plans, f"{name}, load {load:g}: {spec}"))
+
+
+def _write_plans(content: list[dict[str, object]], out: Path) -> None:
+    import json
+
+    from pilotage.workloads.files import make_directory, replace_file
+
+    make_directory(out)
+    replace_file(out / "plan.json", (json.dumps({"answers": content}, indent=1) + "\n").encode())
+    console().print(f"wrote {out / 'plan.json'}", soft_wrap=True)

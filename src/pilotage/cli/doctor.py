@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 from importlib import metadata, util
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from pilotage.cli.options import JsonOption, print_json, results
 
 EXAMPLE = "Example: pilotage doctor"
 
+OPTIONAL = "not there"  # what only some commands need
 CORE = ("numba", "numpy", "polars", "plotly", "pyyaml", "rich", "scipy", "typer")
 
 
@@ -32,6 +34,7 @@ def doctor(
     findings = [("pilotage", "ok", __version__), ("python", "ok", platform.python_version())]
     for name in CORE:
         findings.append(_package(name))
+    findings += [_ray(), _helm()]
     findings.append(("cores", "ok", str(os.cpu_count())))
     if compile_now:
         compile_kernels()
@@ -56,6 +59,17 @@ def _package(name: str) -> tuple[str, str, str]:
     if util.find_spec(module) is None:
         return name, "missing", f"pip install {name}"
     return name, "ok", metadata.version(name)
+
+
+def _ray() -> tuple[str, str, str]:
+    if util.find_spec("ray") is None:
+        return "ray", OPTIONAL, "for compare --engine ray: pip install 'pilotage[ray]'"
+    return "ray", "ok", metadata.version("ray")
+
+
+def _helm() -> tuple[str, str, str]:
+    found = shutil.which("helm")
+    return ("helm", "ok", found) if found else ("helm", OPTIONAL, "for charts in apply: install Helm 3")
 
 
 def _cache_writable(directory: object) -> tuple[str, str, str]:

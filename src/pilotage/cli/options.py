@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,14 +17,11 @@ from pilotage.model.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pilotage.sim.pool import TraceSource
-    from pilotage.sim.protocols import Timing
+    from pilotage.sim.specs import TraceSource
 
 Protocol = Literal["openb", "timed"]
 
-MAX_SEEDS = 10_000
 MAX_SEED = 10**18 - 1
-MAX_LOAD = 100.0
 
 NodesOption = Annotated[
     Path | None, typer.Option("--nodes", metavar="FILE", help="Nodes: OpenB CSV or Kubernetes manifests.")
@@ -42,18 +37,20 @@ TraceOption = Annotated[str | None, typer.Option("--trace", metavar="NAME", help
 ManyTracesOption = Annotated[
     list[str] | None, typer.Option("--trace", metavar="NAME", help="A shipped trace, e.g. openb-like; repeatable.")
 ]
-SeedsOption = Annotated[str, typer.Option("--seeds", metavar="LIST", help="Seeds such as 42-46 or 1,5,9.")]
+SeedsOption = Annotated[
+    str | None, typer.Option("--seeds", metavar="LIST", help="Seeds such as 42-46 or 1,5,9.  [default: 42-46]")
+]
 JobsOption = Annotated[int, typer.Option("--jobs", min=1, max=1024, help="Processes.  [default: all cores]")]
 ProtocolOption = Annotated[
     Protocol, typer.Option("--protocol", help="openb: arrivals only, as published. timed: arrivals and departures.")
 ]
-LoadOption = Annotated[
-    float | None,
-    typer.Option(
-        "--load",
-        help="openb: arrived GPU / capacity (default 1.3; 0 = the trace as it is). timed: offered GPU time / capacity "
-        "by resampled arrivals (default: the trace's own times).",
-    ),
+_LOAD_HELP = (
+    "openb: arrived GPU / capacity (default 1.3; 0 = the trace as it is). timed: offered GPU time / capacity "
+    "by resampled arrivals (default: the trace's own times)."
+)
+LoadOption = Annotated[float | None, typer.Option("--load", help=_LOAD_HELP)]
+LoadsOption = Annotated[
+    str | None, typer.Option("--load", metavar="LIST", help=f"One or several, as 0.9,1.3. {_LOAD_HELP}")
 ]
 ArrivalsOption = Annotated[int | None, typer.Option("--arrivals", min=1, help="timed with --load: pods to resample.")]
 MtbfOption = Annotated[
@@ -63,75 +60,6 @@ MttrOption = Annotated[
     float | None, typer.Option("--mttr", min=0.001, help="timed: mean hours to repair.  [default: 1]")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output and nothing else there.")]
-
-
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """Seeds such as "42-46", "1,5,9" or both; each at most once."""
-    seeds: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,18})(?:\s*-\s*(\d{1,18}))?\s*", part)
-        if match is None:
-            raise InputError(f"cannot read {part!r}", field="--seeds", expected="numbers such as 42-46 or 1,5,9")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise InputError(f"{part.strip()!r} runs backwards", field="--seeds", expected=f"{last}-{first}")
-        if last - first >= MAX_SEEDS:
-            raise InputError(f"{part.strip()!r} has too many seeds", field="--seeds", expected=f"at most {MAX_SEEDS}")
-        seeds.extend(range(first, last + 1))
-    if len(set(seeds)) < len(seeds):
-        raise InputError("a seed is given twice", field="--seeds")
-    return tuple(seeds)
-
-
-def parse_policies(text: str) -> tuple[str, ...]:
-    """Comma-separated policy texts, each one found and none twice."""
-    from pilotage.policies.registry import find_policy
-
-    texts = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not texts:
-        raise InputError("no policy given", field="--policies", expected="names such as fgd,best-fit")
-    names = [find_policy(part).name for part in texts]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"{name!r} is given twice", field="--policies")
-    return texts
-
-
-def checked_load(load: float | None, protocol: str) -> float | None:
-    if load is None:
-        return 1.3 if protocol == "openb" else None
-    if not math.isfinite(load) or load < 0 or load > MAX_LOAD or (protocol == "timed" and load == 0):
-        raise InputError(f"{load}", field="--load", expected=f"a number up to {MAX_LOAD:g}, such as 1.3")
-    return load
-
-
-def checked_timing(
-    protocol: str,
-    load: float | None,
-    arrivals: int | None,
-    mtbf: float | None,
-    mttr: float | None,
-    warm_up: float | None = None,
-) -> Timing:
-    """Settings of timed runs; refused where they would have no effect."""
-    from pilotage.sim.protocols import Timing
-
-    given = {"--arrivals": arrivals, "--mtbf": mtbf, "--mttr": mttr, "--warm-up": warm_up}
-    for name, value in given.items():
-        if protocol == "openb" and value is not None:
-            raise InputError("has no effect on runs of the OpenB protocol", field=name, expected="--protocol timed")
-    if arrivals is not None and load is None:
-        raise InputError("has no effect on the trace's own times", field="--arrivals", expected="--load beside it")
-    if mttr is not None and mtbf is None:
-        raise InputError("has no effect where nodes never fail", field="--mttr", expected="--mtbf beside it")
-    defaults = Timing()
-    return Timing(
-        load=load,
-        arrivals=arrivals,
-        warm_up=defaults.warm_up if warm_up is None else warm_up,
-        mtbf_hours=mtbf,
-        mttr_hours=defaults.mttr_hours if mttr is None else mttr,
-    )
 
 
 def check_place(out: Path | None) -> None:
@@ -148,35 +76,31 @@ def warn_of_gangs(sources: Sequence[TraceSource], protocol: str) -> None:
         console().print("note: the OpenB protocol places the pods of gangs one by one; see --protocol timed")
 
 
-def trace_sources(
-    nodes: Path | None, pods: Sequence[Path] | None, names: Sequence[str] | None
-) -> tuple[TraceSource, ...]:
-    """The traces of a command, every one loaded once so that errors come before any work."""
-    from pilotage.sim.pool import TraceSource
+def trace_source(nodes: Path | None, pods: Path | None, name: str | None) -> TraceSource:
+    """The one trace of a command."""
+    from pilotage.sim.scenario import distinct_traces, sources_of
 
-    sources = [TraceSource(nodes, path) for path in pods or ()]
-    sources += [TraceSource(nodes, name=name) for name in names or ()]
-    if not sources and nodes is not None:
-        sources = [TraceSource(nodes)]  # manifests may hold nodes and pods together
-    if not sources:
+    if pods is not None and name is not None:
+        raise InputError("two traces given", field="--trace", expected="--pods or --trace, one at a time")
+    sources = sources_of(nodes, [pods] if pods else None, [name] if name else None)
+    if sources is None:
         raise InputError("no trace given", expected="--nodes FILE --pods FILE, or --trace openb-like")
-    loaded = [source.load().name for source in sources]
-    for name in loaded:
-        if loaded.count(name) > 1:
-            raise InputError(f"two traces are named {name!r}", field="--pods", expected="files with different stems")
-    return tuple(sources)
+    return distinct_traces(sources)[0]
+
+
+_WITHOUT_INFLUENCE = ("--jobs", "--out", "--engine", "--address")
 
 
 def command_line() -> str:
-    """The command for the record, without what has no influence on results: number of jobs and place of the files."""
+    """The command for the record, without what has no influence on results: where it runs, where files go."""
     import shlex
 
     given = iter(sys.argv[1:])
     kept = []
     for word in given:
-        if word in ("--jobs", "--out"):
+        if word in _WITHOUT_INFLUENCE:
             next(given, None)
-        elif not word.startswith(("--jobs=", "--out=")):
+        elif word != "--fresh" and not word.startswith(tuple(f"{name}=" for name in _WITHOUT_INFLUENCE)):
             kept.append(word)
     return shlex.join(["pilotage", *kept])
 

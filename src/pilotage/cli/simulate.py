@@ -19,12 +19,10 @@ from pilotage.cli.options import (
     ProtocolOption,
     TraceOption,
     check_place,
-    checked_load,
-    checked_timing,
     console,
     print_json,
     results,
-    trace_sources,
+    trace_source,
     warn_of_gangs,
 )
 from pilotage.model.errors import InputError
@@ -63,22 +61,20 @@ def simulate(
     from pilotage.policies.registry import find_policy
     from pilotage.sim.protocols import openb_run, timed_run
     from pilotage.sim.results import openb_result, timed_result
+    from pilotage.sim.scenario import checked_loads, checked_timing
 
-    if pods is not None and trace is not None:
-        raise InputError("two traces given", field="--trace", expected="--pods or --trace, one at a time")
     if explain is None and top is not None:
         raise InputError("has no effect without --explain", field="--top")
     if explain is not None and out is not None:
         raise InputError("has no effect with --explain, which stops at one pod", field="--out")
     check_place(out)
-    sources = trace_sources(nodes, [pods] if pods else None, [trace] if trace else None)
-    warn_of_gangs(sources, protocol)
-    source = sources[0].load()
-    chosen = find_policy(policy)
-    tuned = checked_load(load, protocol)
-    timing = checked_timing(protocol, tuned, arrivals, mtbf, mttr)
+    where = trace_source(nodes, pods, trace)
+    warn_of_gangs([where], protocol)
+    source, chosen = where.load(), find_policy(policy)
+    loads = checked_loads(None if load is None else (load,), protocol)
+    timing = checked_timing(protocol, loads, arrivals, mtbf, mttr)
     if protocol == "openb":
-        run = openb_run(source, chosen, seed, tuned or 0.0, reasons=True)
+        run = openb_run(source, chosen, seed, loads[0], reasons=True)
     else:
         run = timed_run(source, chosen, seed, timing, reasons=True)
     if explain is not None:
@@ -87,7 +83,7 @@ def simulate(
     with console().status("running"):
         run.advance()
     measure = openb_result if protocol == "openb" else timed_result
-    result = measure(run, source.name, chosen.name, seed, tuned or 0.0)
+    result = measure(run, source.name, chosen.name, seed, loads[0])
     if out is not None:
         _write(run, out)
     if as_json:

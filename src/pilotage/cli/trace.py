@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pilotage.cli.options import JsonOption, NodesOption, PodsOption, TraceOption, console, print_json, results
+from pilotage.cli import topology
+from pilotage.cli.options import (
+    MAX_SEED,
+    JsonOption,
+    NodesOption,
+    PodsOption,
+    TraceOption,
+    console,
+    print_json,
+    results,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,7 +31,10 @@ if TYPE_CHECKING:
     from pilotage.workloads.describe import Description
     from pilotage.workloads.trace import Trace
 
+    Writer = Callable[[Trace, Path, bool], list[Path]]
+
 app = typer.Typer(name="trace", help="Check, describe, convert and generate traces.", no_args_is_help=True)
+app.command(epilog=topology.EXAMPLE)(topology.topology)
 
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go; made if missing.")]
 
@@ -69,20 +82,43 @@ def describe(
 def convert(
     *,
     out: OutOption,
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="openb, kubernetes, or parquet for analysis.")],
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="openb, kubernetes, simon, or parquet.")],
     nodes: NodesOption = None,
     pods: PodsOption = None,
     trace: TraceOption = None,
     as_json: JsonOption = False,
     lossy: Annotated[bool, typer.Option("--lossy", help="Leave out what the format cannot hold.")] = False,
+    load: Annotated[
+        float | None, typer.Option("--load", help="simon: GPU asked for / capacity to tune to.  [default: 1.3]")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, max=MAX_SEED, help="simon: seed of the order.  [default: 42]")
+    ] = None,
 ) -> None:
     """Write a trace in another format. What the format cannot hold is an error unless --lossy."""
-    from pilotage.model.errors import UnknownNameError
+    from pilotage.model.errors import InputError, UnknownNameError
     from pilotage.workloads.trace import WRITERS
 
     if to not in WRITERS:
         raise UnknownNameError("format", to, WRITERS, field="--to")
-    _write(_load(nodes, pods, trace), out, to, lossy=lossy, as_json=as_json)
+    if to != "simon" and (load is not None or seed is not None):
+        field = "--load" if load is not None else "--seed"
+        raise InputError("has no effect on files without a configuration", field=field, expected="--to simon")
+    writer = _simon_writer(load, seed) if to == "simon" else WRITERS[to]
+    _write(_load(nodes, pods, trace), out, writer, lossy=lossy, as_json=as_json)
+
+
+def _simon_writer(load: float | None, seed: int | None) -> Writer:
+    from functools import partial
+
+    from pilotage.model.errors import InputError
+    from pilotage.workloads.simon import MAX_RATIO
+    from pilotage.workloads.simon_writing import LOAD, SEED, write_simon
+
+    ratio = LOAD if load is None else load
+    if not 0 <= ratio <= MAX_RATIO:
+        raise InputError(f"{load}", field="--load", expected=f"a number up to {MAX_RATIO:g}, such as 1.3")
+    return partial(write_simon, load=ratio, seed=SEED if seed is None else seed)
 
 
 @app.command(epilog="Example: pilotage trace generate openb-like --out trace --pods 100000 --seed 7")
@@ -92,20 +128,15 @@ def generate(
     out: OutOption,
     pods: Annotated[int | None, typer.Option("--pods", metavar="N", help="Number of pods instead of its own.")] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="S", help="The same seed gives the same trace.")] = 0,
-    nodes_scale: Annotated[float, typer.Option("--nodes-scale", metavar="X", help="1 = 1,213 nodes.")] = 1.0,
+    nodes_scale: Annotated[float, typer.Option("--nodes-scale", metavar="X", help="1 = its own, e.g. 1,213.")] = 1.0,
     as_json: JsonOption = False,
 ) -> None:
     """Write a shipped trace as OpenB CSV files, with another number of pods or nodes if wanted."""
-    from pilotage.model.errors import UnknownNameError
-    from pilotage.workloads.generate import SHIPPED, Times, openb_like_nodes, openb_like_pods
-    from pilotage.workloads.trace import Trace
+    from pilotage.workloads.generate import shipped
+    from pilotage.workloads.trace import WRITERS, Trace
 
-    if name not in SHIPPED:
-        raise UnknownNameError("trace", name, SHIPPED)
-    model = SHIPPED[name]
-    nodes = openb_like_nodes(nodes_scale)
-    workload = openb_like_pods(model.pods if pods is None else pods, seed, model.mix, Times(nodes_scale=nodes_scale))
-    _write(Trace.of(name, nodes, workload), out, "openb", lossy=False, as_json=as_json)
+    made = Trace.of(name, *shipped(name, seed, pods, nodes_scale))
+    _write(made, out, WRITERS["openb"], lossy=False, as_json=as_json)
 
 
 def _load(nodes: Path | None, pods: Path | None, name: str | None) -> Trace:
@@ -117,11 +148,9 @@ def _load(nodes: Path | None, pods: Path | None, name: str | None) -> Trace:
     return load_trace(nodes, pods, name)
 
 
-def _write(trace: Trace, out: Path, to: str, *, lossy: bool, as_json: bool) -> None:
-    from pilotage.workloads.trace import write_trace
-
+def _write(trace: Trace, out: Path, write: Writer, *, lossy: bool, as_json: bool) -> None:
     with _staged(out) as stage:
-        written = [out / path.name for path in write_trace(trace, stage, to, lossy=lossy)]
+        written = [out / path.relative_to(stage) for path in write(trace, stage, lossy)]
     if as_json:
         result = {"nodes": len(trace.nodes), "pods": len(trace.workload), "files": [str(path) for path in written]}
         print_json({"trace": trace.name, "digest": trace.digest, **result})
@@ -141,15 +170,29 @@ def _staged(out: Path) -> Iterator[Path]:
         raise InputError(f"cannot be written to: {error.strerror}", file=out, expected="a directory") from error
     try:
         yield stage
-        for path in stage.iterdir():
-            path.replace(out / path.name)
+        _move_files(stage, out)
     except InputError as error:  # about a file that nobody will find: name the one that was meant
-        place = out / Path(str(error.file)).name
+        given = Path(str(error.file))
+        place = out / (given.relative_to(stage) if given.is_relative_to(stage) else given.name)
         raise InputError(
             error.problem, file=place, row=error.row, field=error.field, expected=error.expected
         ) from error
     finally:
         shutil.rmtree(stage, ignore_errors=True)
+
+
+def _move_files(stage: Path, out: Path) -> None:
+    """Below a directory that will be read as a whole there must be nothing else than what was written."""
+    from pilotage.model.errors import InputError
+
+    files = [path.relative_to(stage) for path in stage.rglob("*") if path.is_file()]
+    for folder in {path.parent for path in files} - {Path()}:
+        for other in sorted((out / folder).glob("*")):
+            if folder / other.name not in files:
+                raise InputError("is in the way", file=stage / folder / other.name, expected="a directory of its own")
+    for path in files:
+        (out / path).parent.mkdir(parents=True, exist_ok=True)
+        (stage / path).replace(out / path)
 
 
 # Output: results to standard output, messages to standard error

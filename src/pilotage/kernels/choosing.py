@@ -14,7 +14,7 @@ import numpy as np
 from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.kernels.feasibility import FITS, ShapeArrays, obstacle
 from pilotage.kernels.fragmentation import Typical
-from pilotage.kernels.scoring import GANG_LOCALITY, GANG_SPREAD, RANDOM_NODE, score_node
+from pilotage.kernels.scoring import FLEETING, fleeting_score, score_node
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
 
@@ -98,8 +98,11 @@ def choose_node(
     if rules.mode == BY_BLOCKS:
         return best_by_blocks(cache.score_CKN[c, 0], cache.block_CB[c])
     for k in range(rules.rule_K.shape[0]):
-        if rules.rule_K[k] in (RANDOM_NODE, GANG_LOCALITY, GANG_SPREAD):
-            score_candidates(rules, k, cluster, shapes, s, node_NF, cache.score_CKN[c, k])
+        rule, score_N = rules.rule_K[k], cache.score_CKN[c, k]
+        if rule in FLEETING:  # what the row holds is only who is a candidate
+            for n in range(score_N.shape[0]):
+                if score_N[n] != INFEASIBLE:
+                    score_N[n] = fleeting_score(rule, shapes.pod_SF, s, node_NF, n)
     weighted_total(cache.score_CKN[c], rules.weight_K, rules.minmax_K, cache.total_N)
     return first_maximum(cache.total_N)
 
@@ -150,18 +153,6 @@ def refresh(
     if everything and rules.mode == BY_BLOCKS:
         for b in range(block_B.shape[0]):
             block_B[b] = block_maximum(score_KN[0], b)
-
-
-@inlined_inner
-def score_candidates(
-    rules: Rules, k: int, cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, score_N: FloatArray
-) -> None:
-    """Scores that are new for each decision (random, about the pod's gang): the row holds only who is a candidate."""
-    for n in range(score_N.shape[0]):
-        if score_N[n] != INFEASIBLE:
-            score_N[n] = score_node(
-                rules.rule_K[k], rules.typical, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND
-            )
 
 
 @inlined_inner

@@ -62,12 +62,13 @@ def run_episode(scene: Scene, rules: Rules, device_rule: int, seed: int, tape: T
     """Decides pod after pod. Returns the pod `stop_at` when it comes up for its decision, else -1 at the end."""
     while True:
         pod = next_decision(scene)
+        if pod >= 0 and scene.neighbours.wanted:
+            look_around(scene, pod)
         if pod < 0 or pod == stop_at:
             return pod
         s = scene.timeline.shape_P[pod]
         draw = random_unit(seed, scene.progress.counter_X[SEQUENCE])
         scene.shapes.pod_SF[s, POD_DRAW] = draw
-        look_around(scene, pod)
         node = choose_node(scene.cluster, scene.shapes, s, scene.node_NF, rules, scene.cache)
         devices = 0
         if node >= 0:
@@ -80,7 +81,10 @@ def step(scene: Scene, tape: Tape, pod: int, node: int, devices: int) -> int:
     """For deciders in Python: carries out their decision about `pod` (-1 at first), returns the next pod to decide."""
     if pod >= 0:
         carry_out(scene, tape, pod, node, devices)
-    return next_decision(scene)
+    pod = next_decision(scene)
+    if pod >= 0 and scene.neighbours.wanted:
+        look_around(scene, pod)
+    return pod
 
 
 @inlined_inner

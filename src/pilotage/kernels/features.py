@@ -22,9 +22,10 @@ POD_FEATURES = (
     "priority",
     "draw",  # a seeded random number in [0, 1), new for each decision
     "gang_placed",  # pods of its gang that have a node
+    "gang_left",  # pods of its gang that have none, it itself included; 0 = no gang
 )
 POD_CPU, POD_MEMORY, POD_GPU_MILLI, POD_GPU_COUNT, POD_CPU_SCORED, POD_MEMORY_SCORED, POD_PRIORITY, POD_DRAW = range(8)
-POD_GANG_PLACED = 8
+POD_GANG_PLACED, POD_GANG_LEFT = 8, 9
 
 NODE_FEATURES = (
     "cpu_free",
@@ -46,13 +47,17 @@ NODE_FEATURES = (
     "gang_on_node",  # placed pods of the gang of the pod in question: here,
     "gang_in_rack",  # in the same rack (those on the node count),
     "gang_in_zone",  # in the same zone (those in the rack count)
+    "gang_rack_room",  # pods of its shape that the rack could still take
 )
 CPU_FREE, CPU_CAPACITY, MEMORY_FREE, MEMORY_CAPACITY, PODS_FREE, PODS_CAPACITY = range(6)
 GPU_FREE, GPU_COUNT, GPU_IDLE, GPU_LARGEST, GPU_MODEL, GPU_KINDS = range(6, 12)
 CPU_SCORED, MEMORY_SCORED, LAST_PLACED, RANK, GANG_ON_NODE, GANG_IN_RACK, GANG_IN_ZONE = range(12, 19)
+GANG_RACK_ROOM = 19
 
 
-GANG_COLUMNS = NODE_FEATURES[GANG_ON_NODE : GANG_IN_ZONE + 1]  # filled per decision, by kernels.neighbours
+# Filled per decision, by kernels.neighbours.
+GANG_COLUMNS = NODE_FEATURES[GANG_ON_NODE:]
+POD_GANG_COLUMNS = POD_FEATURES[POD_GANG_PLACED:]
 
 
 @inlined_inner

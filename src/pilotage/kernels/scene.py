@@ -25,6 +25,7 @@ class Neighbours(NamedTuple):
 
     in_zone_Z: IntArray
     in_rack_K: IntArray
+    room_K: IntArray
     shown_1: IntArray  # gang + 1 whose columns are filled, 0 = none: all are zero
     wanted: bool  # whether the policy looks at these columns
 

@@ -17,6 +17,7 @@ from pilotage.kernels.features import (
     GANG_IN_RACK,
     GANG_IN_ZONE,
     GANG_ON_NODE,
+    GANG_RACK_ROOM,
     GPU_COUNT,
     GPU_FREE,
     GPU_IDLE,
@@ -29,6 +30,7 @@ from pilotage.kernels.features import (
     POD_CPU,
     POD_CPU_SCORED,
     POD_DRAW,
+    POD_GANG_LEFT,
     POD_GANG_PLACED,
     POD_GPU_COUNT,
     POD_GPU_MILLI,
@@ -55,6 +57,7 @@ from pilotage.model.workload import FloatArray, IntArray
     GANG_LOCALITY,
     GANG_SPREAD,
 ) = range(13)
+FLEETING = (RANDOM_NODE, GANG_LOCALITY, GANG_SPREAD)
 
 MAX_CPU, MAX_GPU = 128000.0, 8000.0  # fixed constants of the published scores, not taken from the cluster
 NEAR_STEP = 1e-7  # far above the rounding difference of the two ways to F (below 1e-9 of a score unit)
@@ -81,28 +84,43 @@ def score_node(
         return balanced_score(pod_PF, p, node_NF, n)
     if rule == ROUND_ROBIN:
         return -node_NF[n, LAST_PLACED]
-    if rule == RANDOM_NODE:
-        return random_score(pod_PF[p, POD_DRAW], node_NF[n, RANK])
-    if rule == GANG_LOCALITY:
-        return gang_closeness(pod_PF, p, node_NF, n)
-    if rule == GANG_SPREAD:
-        return 100.0 - gang_closeness(pod_PF, p, node_NF, n)
+    if rule in FLEETING:
+        return fleeting_score(rule, pod_PF, p, node_NF, n)
     return 0.0  # FIRST_FIT: the order of nodes decides
 
 
 @inlined_inner
-def random_score(draw: float, rank: float) -> float:
-    return random_unit(int(draw * DRAW_STEPS), int(rank))
+def fleeting_score(rule: int, pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int) -> float:
+    """A score of one decision alone: the next may find another though the node has not changed."""
+    if rule == RANDOM_NODE:
+        return random_unit(int(pod_PF[p, POD_DRAW] * DRAW_STEPS), int(node_NF[n, RANK]))
+    if rule == GANG_LOCALITY:
+        return gang_locality_score(pod_PF, p, node_NF, n)
+    return gang_spread_score(pod_PF, p, node_NF, n)
 
 
 @inlined_inner
 def gang_closeness(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int) -> float:
     """0..100: how near the node is to the placed pods of the gang. Same node 3 points, rack 2, zone 1, of 3 per pod."""
-    placed = pod_PF[p, POD_GANG_PLACED]
-    if placed == 0:
-        return 0.0
     points = node_NF[n, GANG_ON_NODE] + node_NF[n, GANG_IN_RACK] + node_NF[n, GANG_IN_ZONE]
-    return 100.0 * points / (3.0 * placed)
+    return 100.0 * points / (3.0 * pod_PF[p, POD_GANG_PLACED])
+
+
+@inlined_inner
+def gang_locality_score(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int) -> float:
+    """Near the placed pods of the gang; the first one where its rack has room for all."""
+    if pod_PF[p, POD_GANG_LEFT] == 0:
+        return 0.0
+    if pod_PF[p, POD_GANG_PLACED] == 0:
+        return 100.0 * min(1.0, node_NF[n, GANG_RACK_ROOM] / pod_PF[p, POD_GANG_LEFT])
+    return gang_closeness(pod_PF, p, node_NF, n)
+
+
+@inlined_inner
+def gang_spread_score(pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int) -> float:
+    if pod_PF[p, POD_GANG_PLACED] == 0:
+        return 0.0
+    return 100.0 - gang_closeness(pod_PF, p, node_NF, n)
 
 
 @inlined_inner

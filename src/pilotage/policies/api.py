@@ -16,7 +16,7 @@ import numpy as np
 
 from pilotage.kernels.choosing import Rules
 from pilotage.kernels.devices import DEVICE_RULES
-from pilotage.kernels.features import FEATURES_VERSION, NODE_FEATURES, POD_FEATURES
+from pilotage.kernels.features import FEATURES_VERSION, GANG_COLUMNS, NODE_FEATURES, POD_FEATURES, POD_GANG_COLUMNS
 from pilotage.model.errors import PilotageError, PolicyError, UnknownNameError
 from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape, Workload
 
@@ -32,6 +32,11 @@ class FeatureSchema:
     pod: tuple[str, ...] = ()
     node: tuple[str, ...] = ()
     version: int = FEATURES_VERSION
+
+    @property
+    def about_gangs(self) -> bool:
+        """Whether a column depends on where the pod's gang is: it changes though the node does not."""
+        return bool({*GANG_COLUMNS} & {*self.node} or {*POD_GANG_COLUMNS} & {*self.pod})
 
     def check(self) -> None:
         if self.version != FEATURES_VERSION:

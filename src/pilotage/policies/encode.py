@@ -48,7 +48,8 @@ def pod_features(shape: PodShape, draw: float = 0.0) -> list[float]:
         shape.memory_bytes or SCORED_MEMORY_BYTES,
         shape.priority,
         draw,
-        0.0,  # members placed: filled per decision
+        0.0,  # about its gang: filled per decision
+        0.0,
     ]
 
 

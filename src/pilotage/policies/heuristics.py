@@ -9,7 +9,7 @@ import numpy as np
 from pilotage.kernels import scoring
 from pilotage.kernels.batches import score_batch
 from pilotage.kernels.choosing import Rules, choosing_mode
-from pilotage.kernels.features import GANG_COLUMNS
+from pilotage.kernels.features import GANG_COLUMNS, POD_GANG_COLUMNS
 from pilotage.kernels.fragmentation import Typical
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Policy, Scope, WorkloadMix
@@ -59,7 +59,7 @@ _ALLOCATED = FeatureSchema(
 )
 _CPU_GPU = FeatureSchema(pod=("cpu_milli", "gpu_milli", "gpu_count"), node=("cpu_free", "gpu_free"))
 
-_GANG = FeatureSchema(pod=("gang_placed",), node=GANG_COLUMNS)
+_GANG = FeatureSchema(pod=POD_GANG_COLUMNS, node=GANG_COLUMNS)
 
 HEURISTICS: tuple[Policy, ...] = (
     Heuristic(
@@ -140,7 +140,7 @@ HEURISTICS: tuple[Policy, ...] = (
     Heuristic(
         "gang-locality@1",
         scoring.GANG_LOCALITY,
-        "near the placed pods of its gang: same node, rack, zone; for sums such as fgd+0.2*gang-locality",
+        "near the pods of its gang (node, rack, zone), the first in a rack with room; for sums: fgd+0.2*gang-locality",
         _GANG,
         scope="cluster",
     ),

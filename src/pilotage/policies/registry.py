@@ -145,5 +145,9 @@ def checked_instance(thing: object, source: str) -> Policy:
     if not isinstance(getattr(policy, "rules", None), Rules | None):
         raise PolicyError(f"{source}: rules are for compiled policies; expected kernels.choosing.Rules or none")
     policy.features.check()
+    if policy.scope == "node" and policy.features.about_gangs:
+        raise PolicyError(
+            f"{source}: reads columns about gangs, which change without the node; expected scope 'cluster'"
+        )
     device_rule_of(policy)
     return policy

@@ -1,152 +1,82 @@
-"""`report.html`: one self-contained file with the table and the curves over arrived load."""
+"""`report.html`: one self-contained file that opens from disk, without network.
+
+The same results give the same bytes. A content security policy lets nothing run but the two scripts of the page, and
+nothing load at all.
+"""
 
 from __future__ import annotations
 
-from html import escape
+import base64
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from pilotage import __version__
-from pilotage.report.tables import columns_of
+from pilotage.report.answer import answer
+from pilotage.report.markup import text
+from pilotage.report.matrix import matrices
+from pilotage.report.parts import parts
+from pilotage.report.provenance import all_runs, provenance
+from pilotage.report.section import Section, sections_of
 from pilotage.workloads.files import replace_file
 
 if TYPE_CHECKING:
-    from pilotage.sim.compare import Outcome, Row
+    from pilotage.sim.compare import Outcome
 
-LONG_NAMES = {
-    "gpu_allocation_percent": "GPU allocated %",
-    "fragmentation_percent": "fragmented %",
-    "failed_pods": "failed pods",
-    "lost_before_l0_percent": "lost before L0 %",
-    "gpu_weighted_wait": "GPU-weighted wait s",
-    "cpu_allocation_percent": "CPU allocated %",
-    "memory_allocation_percent": "memory allocated %",
-    "cpu_variance": "variance of CPU use",
-    "nodes_used": "nodes used",
-    "mean_wait": "mean wait s",
-}
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Pilotage comparison</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: #1c2733; }}
-table {{ border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .3rem .7rem; border-bottom: 1px solid #d5dde5; text-align: right; }}
-th:first-child, td:first-child {{ text-align: left; }}
-.wide {{ overflow-x: auto; }} code {{ background: #f0f3f6; padding: .1rem .3rem; word-break: break-all; }}
-</style></head><body>
-<h1>Pilotage comparison</h1>
-<p>{lead}</p>
-{body}
-<h2>How this was made</h2>
-<p><code>{command}</code></p>
-<p>pilotage {version}. Traces: {traces}.</p>
-</body></html>
-"""
+_HERE = Path(__file__).parent
 
 
 def write_report(outcome: Outcome, path: Path, command: str) -> Path:
-    body = []
-    library: bool | str = True
-    for trace in outcome.traces:
-        body.append(f"<h2>{escape(trace.name)}</h2>")
-        body.append(_table(outcome, trace.name))
-        if any(run.tables is not None for run in outcome.runs if run.trace == trace.name):
-            body.append(_curves(outcome, trace.name, library))
-            library = False  # the drawing library goes into the page once
-    traces = ", ".join(f"{escape(trace.name)} <code>{trace.digest[:16]}</code>" for trace in outcome.traces)
-    page = _PAGE.format(
-        lead=escape(_lead(outcome)),
-        body="\n".join(body),
-        command=escape(command),
-        version=__version__,
-        traces=traces,
-    )
-    replace_file(path, page.encode())
+    # A file name may hold what is no text; the page must be written nevertheless.
+    replace_file(path, page(outcome, command).encode(errors="replace"))
     return path
 
 
-def _lead(outcome: Outcome) -> str:
-    """The operator's question first: how many GPUs one policy keeps busy more than another."""
-    lines = []
-    for trace in outcome.traces:
-        total = sum(node.gpu_count for node in trace.nodes)
-        if not total:
-            continue
-        rows = [r for r in outcome.summary if r.trace == trace.name and r.metric == "gpu_allocation_percent"]
-        ranked = sorted(rows, key=lambda row: -row.mean)
-        line = f"On {trace.name} ({total:,} GPUs) {ranked[0].policy} keeps most GPUs busy: {ranked[0].mean:.2f} %."
-        if len(ranked) > 1:
-            others = (f"{(ranked[0].mean - row.mean) * total / 100:,.0f} more than {row.policy}" for row in ranked[1:])
-            line += f" In whole GPUs: {', '.join(others)}."
-        lines.append(line)
-    return " ".join(lines)
+def page(outcome: Outcome, command: str) -> str:
+    """The whole report as HTML."""
+    from plotly.offline import get_plotlyjs
 
-
-def _table(outcome: Outcome, trace: str) -> str:
-    rows = [row for row in outcome.summary if row.trace == trace]
-    cell = {(row.policy, row.metric): row for row in rows}
-    policies = list(dict.fromkeys(row.policy for row in rows))
-    metrics = list(columns_of(outcome, trace))
-    head = "".join(f"<th>{escape(LONG_NAMES[metric])}</th>" for metric in metrics)
-    lines = []
-    for policy in policies:
-        own = [cell[policy, metric] for metric in metrics]
-        values = "".join(f"<td>{_cell(row)}</td>" for row in own)
-        room = own[0].room_closed_percent
-        lines.append(
-            f"<tr><td>{escape(policy)}</td>{values}<td>{own[0].difference:+.2f}</td>"
-            f"<td>{'-' if room is None else f'{room:.0f} %'}</td></tr>"
-        )
+    sections = sections_of(outcome)
+    titles = _titles(sections)
+    scripts = [get_plotlyjs(), (_HERE / "page.js").read_text(encoding="utf-8")]
+    style = (_HERE / "page.css").read_text(encoding="utf-8")
+    names = ", ".join(text(trace.name) for trace in outcome.traces)
+    body = "".join(
+        [
+            '<p class="kicker">Pilotage comparison</p>',
+            answer(sections, titles, outcome.comparison.price),
+            f"<section>{matrices(sections, titles)}</section>",
+            f"<section>{parts(sections, titles)}</section>",
+            f"<section>{provenance(outcome, sections, command)}</section>",
+            f"<section>{all_runs(outcome)}</section>",
+        ]
+    )
     return (
-        f'<div class="wide"><table><tr><th>policy</th>{head}<th>against {escape(rows[0].baseline)}</th>'
-        f"<th>room closed</th></tr>{''.join(lines)}</table></div>"
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_security(scripts)}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>Pilotage comparison: {names}</title><style>{style}</style></head>\n"
+        f"<body><main>{body}</main>\n"
+        '<noscript><p class="fine">Figures are drawn by a script inside this file.</p></noscript>\n'
+        f"{''.join(f'<script>{script}</script>' for script in scripts)}</body></html>\n"
     )
 
 
-def _cell(row: Row) -> str:
-    digits = {"failed_pods": 0, "cpu_variance": 5}.get(row.metric, 2)
-    spread = f" ± {row.high - row.mean:.{digits}f}" if row.high is not None else ""
-    return f"{row.mean:.{digits}f}{spread}"
+def _titles(sections: list[Section]) -> list[str]:
+    """Names of sections as HTML that may break after an underscore; with the load where there are several."""
+    several = len({section.load for section in sections}) > 1
+    return [
+        text(section.trace.name).replace("_", "_<wbr>")
+        + (f', <span class="load">{section.load_words()}</span>' if several else "")
+        for section in sections
+    ]
 
 
-def _curves(outcome: Outcome, trace: str, library: bool | str) -> str:
-    """GPU allocation over arrived load: mean of the seeds, and the band from lowest to highest."""
-    import plotly.graph_objects as go
-    from plotly.colors import qualitative
-
-    figure = go.Figure()
-    policies = list(dict.fromkeys(run.policy for run in outcome.runs))
-    for k, policy in enumerate(policies):
-        runs = [r for r in outcome.runs if r.trace == trace and r.policy == policy and r.tables is not None]
-        values = np.array([run.tables.allocation_L for run in runs if run.tables is not None])
-        load = np.arange(values.shape[1])
-        colour = qualitative.Safe[k % len(qualitative.Safe)]
-        figure.add_scatter(
-            x=np.concatenate([load, load[::-1]]),
-            y=np.concatenate([values.max(axis=0), values.min(axis=0)[::-1]]),
-            fill="toself",
-            fillcolor=colour,
-            opacity=0.2,
-            line={"width": 0},
-            hoverinfo="skip",
-            showlegend=False,
-            legendgroup=policy,
-        )
-        figure.add_scatter(x=load, y=values.mean(axis=0), name=policy, line={"color": colour}, legendgroup=policy)
-    figure.update_layout(
-        template="plotly_white",
-        title="GPU allocated over arrived load",
-        xaxis_title="arrived GPU requests, % of capacity",
-        yaxis_title="allocated, % of capacity",
-        legend={"orientation": "h", "y": -0.2},
-        margin={"l": 60, "r": 20, "t": 50, "b": 60},
+def _security(scripts: list[str]) -> str:
+    """Only scripts with these digests run, so that no text from outside can become one."""
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
     )
-    place = [known.name for known in outcome.traces].index(trace)
-    html: str = figure.to_html(
-        full_html=False, include_plotlyjs=library, config={"displaylogo": False}, div_id=f"curves-{place}"
-    )
-    return html

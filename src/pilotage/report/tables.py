@@ -20,6 +20,8 @@ GPU_COLUMNS = {
     "failed_pods": "failed",
     "lost_before_l0_percent": "lost %",
     "gpu_weighted_wait": "GPU wait s",
+    "gang_distance": "distance",
+    "moved_pods": "moved",
 }
 CPU_COLUMNS = {
     "cpu_allocation_percent": "CPU %",
@@ -29,7 +31,7 @@ CPU_COLUMNS = {
     "failed_pods": "failed",
     "mean_wait": "wait s",
 }
-_DIGITS = {"failed_pods": 0, "gpu_weighted_wait": 0, "mean_wait": 0, "cpu_variance": 5}
+_DIGITS = {"failed_pods": 0, "gpu_weighted_wait": 0, "mean_wait": 0, "cpu_variance": 5, "moved_pods": 0}
 _WITH_INTERVAL = ("gpu_allocation_percent", "cpu_allocation_percent", "gpu_weighted_wait")  # 80 columns are few
 _LEGEND = (
     "±: 95 % interval over seeds, paired for differences.",
@@ -47,16 +49,15 @@ def columns_of(outcome: Outcome, trace: str) -> dict[str, str]:
 
 
 def summary_table(outcome: Outcome) -> RenderableType:
-    """One table per trace: mean and 95 % interval, paired difference to the baseline, room closed."""
-    rows = {(row.trace, row.policy, row.metric): row for row in outcome.summary}
+    """One table per trace and load: mean and 95 % interval, paired difference to the baseline, room closed."""
     tables: list[RenderableType] = []
-    for trace in dict.fromkeys(row.trace for row in outcome.summary):
-        policies = list(dict.fromkeys(row.policy for row in outcome.summary if row.trace == trace))
+    for trace, load in dict.fromkeys((row.trace, row.load) for row in outcome.summary):
+        rows = {(row.policy, row.metric): row for row in outcome.summary if (row.trace, row.load) == (trace, load)}
+        policies = list(dict.fromkeys(policy for policy, _ in rows))
         columns = columns_of(outcome, trace)
-        first = rows[trace, policies[0], next(iter(columns))]
-        table = Table(
-            title=_title(outcome, trace), title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1)
-        )
+        first = rows[policies[0], next(iter(columns))]
+        title = _title(outcome, trace, load)
+        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
         table.add_column("policy", no_wrap=True)
         for name in columns.values():
             table.add_column(name, justify="right", no_wrap=True)
@@ -64,20 +65,21 @@ def summary_table(outcome: Outcome) -> RenderableType:
         if outcome.bounds:
             table.add_column("room", justify="right", no_wrap=True)
         for policy in policies:
-            own = rows[trace, policy, first.metric]
-            cells = [_interval(rows[trace, policy, metric]) for metric in columns]
+            own = rows[policy, first.metric]
+            cells = [_interval(rows[policy, metric]) if (policy, metric) in rows else "-" for metric in columns]
             table.add_row(policy, *cells, _difference(own), *([_room(own)] if outcome.bounds else []))
         tables.append(table)
     return Group(*tables, _LEGEND[1] if outcome.bounds else _LEGEND[0])
 
 
-def _title(outcome: Outcome, trace: str) -> str:
+def _title(outcome: Outcome, trace: str, load: float) -> str:
     comparison = outcome.comparison
     seeds = len(comparison.seeds)
-    bounds = [b.bound_percent for (name, _), b in outcome.bounds.items() if name == trace and b.bound_percent]
+    here = [bound.bound_percent for (name, at, _), bound in outcome.bounds.items() if (name, at) == (trace, load)]
+    bounds = [bound for bound in here if bound]
     bound = f", packing bound {sum(bounds) / len(bounds):.2f} %" if bounds else ""
-    load = f"load {comparison.load:g}" if comparison.load else "load of the trace"
-    return f"{trace}: {comparison.protocol}, {load}, {seeds} seed{'s' if seeds > 1 else ''}{bound}"
+    at = f"load {load:g}" if load else "load of the trace"
+    return f"{trace}: {comparison.protocol}, {at}, {seeds} seed{'s' if seeds > 1 else ''}{bound}"
 
 
 def _interval(row: Row) -> str:

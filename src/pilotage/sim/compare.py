@@ -1,27 +1,32 @@
-"""Policies x traces x seeds: the runs, what they lost before L0, and the table that people read."""
+"""Policies x traces x loads x seeds: the runs, what they lost before L0, and the table that people read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pilotage.model.errors import InputError
 from pilotage.policies.registry import find_policy
 from pilotage.sim.bound import DIGITS, PackingBound, packing_bound
-from pilotage.sim.pool import RunSpec, TraceSource, execute_all
+from pilotage.sim.consolidation import Consolidation
+from pilotage.sim.engines import Engine, LocalEngine, tasks_of
 from pilotage.sim.protocols import Timing, arrival_of
 from pilotage.sim.results import RunResult
+from pilotage.sim.specs import RunSpec, TraceSource
 from pilotage.sim.statistics import interval
 from pilotage.workloads.trace import Trace
+
+if TYPE_CHECKING:
+    from pilotage.sim.run_store import RunStore
 
 REFERENCE = "fgd"  # the policy that the packing bound is measured from
 FORCED_SHARE = 0.96  # L0 = this x the reference's allocation
 LOST_MORE_PERCENT = 0.3  # a policy that loses more than the reference + this before L0 has no share of the room
 
-OPENB_METRICS = (
+METRICS = (
     "gpu_allocation_percent",
     "fragmentation_percent",
     "fragmentation_idle_percent",
@@ -34,15 +39,24 @@ OPENB_METRICS = (
     "failed_cpu_pods",
     "failed_multi_gpu_pods",
     "lost_before_l0_percent",
-)
-TIMED_METRICS = (
-    *OPENB_METRICS[:-1],
     "mean_wait",
     "p95_wait",
     "gpu_weighted_wait",
     "mean_waiting_pods",
     "restarts",
-)
+    "gang_distance",
+    "moved_pods",
+    "moved_gpus",
+    "moved_gpu_hours",
+)  # those that a run has
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a GPU costs."""
+
+    per_gpu_hour: float
+    unit: str = ""  # of money, as written
 
 
 @dataclass(frozen=True)
@@ -53,9 +67,11 @@ class Comparison:
     policies: tuple[str, ...]
     seeds: tuple[int, ...]
     protocol: str = "openb"
-    load: float = 1.3
+    loads: tuple[float, ...] = (1.3,)  # timed: 0 = the trace's own times
     baseline: str | None = None
-    timing: Timing = field(default_factory=Timing)
+    timing: Timing = field(default_factory=Timing)  # its load is set by `loads`
+    consolidation: Consolidation | None = None  # every policy runs without and with it
+    price: Price | None = None
     with_bound: bool = True
 
     @property
@@ -69,6 +85,27 @@ class Comparison:
             problem = f"{self.baseline} does not take part"
             raise InputError(problem, field="--baseline", expected=f"one of {', '.join(self.policies)}")
         return names[0]
+
+    def specs(self, policies: Sequence[str]) -> list[RunSpec]:
+        """All runs. Policies innermost: the arrivals of a seed are then made once."""
+        variants = (None,) if self.consolidation is None else (None, self.consolidation)
+        return [
+            RunSpec(
+                source,
+                policy,
+                seed,
+                self.protocol,
+                load,
+                replace(self.timing, load=load or None),
+                consolidation=variant,
+                leftover=seed == self.seeds[0],
+            )
+            for source in self.sources
+            for load in self.loads
+            for seed in self.seeds
+            for policy in policies
+            for variant in variants
+        ]
 
 
 @dataclass(frozen=True)
@@ -86,6 +123,7 @@ class Row:
     difference_low: float | None
     difference_high: float | None
     room_closed_percent: float | None
+    load: float
 
 
 @dataclass(frozen=True)
@@ -96,47 +134,63 @@ class Outcome:
     traces: tuple[Trace, ...]
     runs: tuple[RunResult, ...]
     seconds: tuple[float, ...]
-    bounds: dict[tuple[str, int], PackingBound]
+    bounds: dict[tuple[str, float, int], PackingBound]  # by trace, load, seed
     summary: tuple[Row, ...]
 
 
-def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[int, int], None] = lambda *_: None) -> Outcome:
-    """Runs everything. Results do not depend on `jobs`."""
+def compare(
+    comparison: Comparison,
+    engine: Engine = LocalEngine(),
+    store: RunStore | None = None,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Outcome:
+    """Runs everything that is not in the store. Results depend on neither engine nor store."""
     traces = tuple(source.load() for source in comparison.sources)
     baseline = comparison.baseline_name
     bounded = comparison.with_bound and comparison.protocol == "openb" and all(_has_gpus(t) for t in traces)
-    policies = list(comparison.policies)
     reference = find_policy(REFERENCE).name
-    if bounded and reference not in [find_policy(text).name for text in policies]:
-        policies.append(REFERENCE)
-    # Policies innermost: the arrivals of a seed are then made once. Results are put into the order of the comparison.
-    specs = [
-        RunSpec(source, policy, seed, comparison.protocol, comparison.load, comparison.timing)
-        for source in comparison.sources
-        for seed in comparison.seeds
-        for policy in policies
-    ]
-    finished = execute_all(specs, jobs, lambda count: progress(count, len(specs)))
-    places = {(trace.name, find_policy(text).name): k for k, (trace, text) in enumerate(product(traces, policies))}
-    finished.sort(key=lambda pair: places[pair[0].trace, pair[0].policy])
-    bounds: dict[tuple[str, int], PackingBound] = {}
-    runs = [result for result, _ in finished]
+    asked = list(comparison.policies)
+    hidden = [REFERENCE] if bounded and reference not in [find_policy(text).name for text in asked] else []
+    specs = comparison.specs([*asked, *hidden])
+    finished = run_all(specs, engine, store, progress)
+    runs = [replace(finished[spec][0], policy=spec.label) for spec in specs]
+    bounds: dict[tuple[str, float, int], PackingBound] = {}
     if bounded:
         for trace in traces:
-            share = forced_load([r for r in runs if r.trace == trace.name and r.policy == reference])
-            bounds |= trace_bounds(trace, comparison.seeds, comparison.load, share)
-        runs = [_with_loss(r, bounds[r.trace, r.seed].forced_load_percent / 100) for r in runs]
-    summary = summarise(runs, comparison, baseline, bounds, reference)
-    asked = {find_policy(text).name for text in comparison.policies}
-    kept = [i for i, run in enumerate(runs) if run.policy in asked]
+            for load in comparison.loads:
+                own = [r for r in runs if (r.trace, r.load, r.policy) == (trace.name, load, reference)]
+                bounds |= trace_bounds(trace, comparison.seeds, load, forced_load(own))
+        runs = [_with_loss(r, bounds[r.trace, r.load, r.seed].forced_load_percent / 100) for r in runs]
+    shown = {spec.label for spec in comparison.specs(asked)}
+    # In the order of the comparison: traces, loads, policies, seeds.
+    place = {(s.source.load().name, s.load, s.label): k for k, s in reversed(list(enumerate(specs)))}
+    order = sorted(range(len(runs)), key=lambda i: place[runs[i].trace, runs[i].load, runs[i].policy])
+    summary = summarise([runs[i] for i in order], baseline, bounds, reference)
+    kept = [i for i in order if runs[i].policy in shown]
     return Outcome(
         comparison,
         traces,
         tuple(runs[i] for i in kept),
-        tuple(finished[i][1] for i in kept),
+        tuple(finished[specs[i]][1] for i in kept),
         bounds,
-        tuple(row for row in summary if row.policy in asked),
+        tuple(row for row in summary if row.policy in shown),
     )
+
+
+def run_all(
+    specs: Sequence[RunSpec], engine: Engine, store: RunStore | None, progress: Callable[[int, int], None]
+) -> dict[RunSpec, tuple[RunResult, float]]:
+    """The result of every run, from the store or carried out, and stored as it comes."""
+    found = {spec: store.find(spec) for spec in specs} if store else {}
+    finished = {spec: known for spec, known in found.items() if known is not None}
+    progress(len(finished), len(specs))
+    for results in engine.finished(tasks_of([spec for spec in specs if spec not in finished])):
+        for spec, result, seconds in results:
+            finished[spec] = result, seconds
+            if store:
+                store.keep(spec, result, seconds)
+        progress(len(finished), len(specs))
+    return finished
 
 
 def _has_gpus(trace: Trace) -> bool:
@@ -148,9 +202,14 @@ def forced_load(reference_runs: Sequence[RunResult]) -> float:
     return FORCED_SHARE * float(np.mean([run.gpu_allocation_percent for run in reference_runs])) / 100
 
 
-def trace_bounds(trace: Trace, seeds: Sequence[int], load: float, share: float) -> dict[tuple[str, int], PackingBound]:
+def trace_bounds(
+    trace: Trace, seeds: Sequence[int], load: float, share: float
+) -> dict[tuple[str, float, int], PackingBound]:
     devices = sum(node.gpu_count for node in trace.nodes)
-    return {(trace.name, seed): packing_bound(arrival_of(trace, load, seed).workload, devices, share) for seed in seeds}
+    return {
+        (trace.name, load, seed): packing_bound(arrival_of(trace, load, seed).workload, devices, share)
+        for seed in seeds
+    }
 
 
 def _with_loss(run: RunResult, share: float) -> RunResult:
@@ -163,45 +222,45 @@ def _with_loss(run: RunResult, share: float) -> RunResult:
 
 def summarise(
     runs: Sequence[RunResult],
-    comparison: Comparison,
     baseline: str,
-    bounds: dict[tuple[str, int], PackingBound],
+    bounds: dict[tuple[str, float, int], PackingBound],
     reference: str,
 ) -> list[Row]:
-    """Rows by trace, policy, metric, in the order of the comparison; differences are paired by seed."""
-    metrics = OPENB_METRICS if comparison.protocol == "openb" else TIMED_METRICS
-    values: dict[tuple[str, str, str], list[float]] = {}
+    """Rows by trace, load, policy, metric, in the order of the runs; differences are paired by seed."""
+    values: dict[tuple[str, float, str, str], list[float]] = {}
     for run in runs:
-        for metric in metrics:
+        for metric in METRICS:
             value = getattr(run, metric)
             if value is not None:
-                values.setdefault((run.trace, run.policy, metric), []).append(float(value))
+                values.setdefault((run.trace, run.load, run.policy, metric), []).append(float(value))
     rows = []
-    for (trace, policy, metric), own in values.items():
+    for (trace, load, policy, metric), own in values.items():
         mean = interval(own)
-        difference = interval(np.subtract(own, values[trace, baseline, metric]))
+        base = values.get((trace, load, baseline, metric), [0.0] * len(own))  # moves: the baseline has none
+        if len(base) < len(own):
+            continue  # not measured for every seed: nothing to pair
+        difference = interval(np.subtract(own, base))
         room = None
         if metric == "gpu_allocation_percent":
-            room = _room_closed(values, trace, policy, reference, [b for (t, _), b in bounds.items() if t == trace])
+            here = [bound for (t, at, _), bound in bounds.items() if (t, at) == (trace, load)]
+            room = _room_closed(
+                {key[2:]: v for key, v in values.items() if key[:2] == (trace, load)}, policy, reference, here
+            )
         numbers = (mean.mean, mean.low, mean.high, difference.mean, difference.low, difference.high, room)
         a, b, c, d, e, f, g = (None if x is None else round(x, DIGITS) for x in numbers)
-        rows.append(Row(trace, policy, metric, a or 0.0, b, c, baseline, d or 0.0, e, f, g))
+        rows.append(Row(trace, policy, metric, a or 0.0, b, c, baseline, d or 0.0, e, f, g, load))
     return rows
 
 
 def _room_closed(
-    values: dict[tuple[str, str, str], list[float]],
-    trace: str,
-    policy: str,
-    reference: str,
-    bounds: Sequence[PackingBound],
+    values: dict[tuple[str, str], list[float]], policy: str, reference: str, bounds: Sequence[PackingBound]
 ) -> float | None:
     """Share of the room between reference and bound: a ratio of means over the seeds."""
     if not bounds or any(bound.bound_percent is None for bound in bounds):
         return None
 
     def mean(name: str, metric: str) -> float:
-        return float(np.mean(values[trace, name, metric]))
+        return float(np.mean(values[name, metric]))
 
     lost = mean(policy, "lost_before_l0_percent") - mean(reference, "lost_before_l0_percent")
     own, base = (mean(name, "gpu_allocation_percent") for name in (policy, reference))

@@ -13,7 +13,6 @@ import numpy as np
 from pilotage.kernels.choosing import empty_cache
 from pilotage.kernels.devices import DEVICE_RULES
 from pilotage.kernels.episode import empty_tape, run_episode
-from pilotage.kernels.features import GANG_COLUMNS
 from pilotage.kernels.meters import METERS, empty_meters, measure_all
 from pilotage.kernels.scene import SEQUENCE, Neighbours, Scene, Series, Timeline, fresh_progress
 from pilotage.model.cluster import ClusterState, Node
@@ -80,6 +79,7 @@ class Run:
         self.settings, self.workload = settings, workload
         asked = {name for shape in workload.shapes for name, _ in shape.extended}
         asked |= {name for pod in placed for name, _ in pod.shape.extended}
+        self.position_N = np.argsort(order)  # of each given node, in the order that breaks ties
         self.state = ClusterState([nodes[n] for n in order], asked)
         for number, pod in enumerate(placed):
             self.state.add(f"placed-{number}", pod.shape, self.state.index[pod.node], pod.devices)
@@ -108,6 +108,7 @@ class Run:
             raise InputError("pods are not in order of arrival")
         start, end = settings.measure
         gangs, arrays = gang_members(workload, whole=settings.retry), state.arrays
+        racks = int(arrays.rack_N.max(initial=-1)) + 1
         return Scene(
             cluster=state.arrays,
             shapes=encode_shapes(state, workload.shapes),
@@ -138,9 +139,10 @@ class Run:
             ),
             neighbours=Neighbours(
                 in_zone_Z=np.zeros(int(arrays.zone_N.max(initial=-1)) + 1, np.int64),
-                in_rack_K=np.zeros(int(arrays.rack_N.max(initial=-1)) + 1, np.int64),
+                in_rack_K=np.zeros(racks, np.int64),
+                room_K=np.zeros(racks, np.int64),
                 shown_1=np.zeros(1, np.int64),
-                wanted=bool({*GANG_COLUMNS, "gang_placed"} & {*self.policy.features.node, *self.policy.features.pod}),
+                wanted=self.policy.features.about_gangs,
             ),
         )
 

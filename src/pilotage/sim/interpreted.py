@@ -13,7 +13,6 @@ from pilotage.kernels.choosing import INFEASIBLE
 from pilotage.kernels.episode import Tape, step
 from pilotage.kernels.feasibility import feasible_some
 from pilotage.kernels.features import POD_DRAW, random_unit
-from pilotage.kernels.neighbours import look_around
 from pilotage.kernels.scene import SEQUENCE, Scene
 from pilotage.model.workload import FloatArray, IntArray, Workload
 from pilotage.policies.api import DecisionBatch, Policy, device_rule_of
@@ -52,7 +51,6 @@ class Interpreter:
         s = int(self.workload.shape_P[pod])
         draw = random_unit(self.seed, int(scene.progress.counter_X[SEQUENCE]))
         scene.shapes.pod_SF[s, POD_DRAW] = draw
-        look_around(scene, pod)
         raw_N, device_N = self._scores(s)
         total_N = total_scores(raw_N[None], self.policy.normalise == "minmax")
         node = best_node(total_N, np.arange(len(total_N)))

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from pilotage.model.errors import InputError
 from pilotage.policies.api import Policy, WorkloadMix
+from pilotage.sim.consolidation import Consolidation, advance_with_consolidation, consolidate_openb
 from pilotage.sim.engine import NodeEvent, Run, RunSettings
-from pilotage.sim.results import RunResult, openb_result, timed_result
+from pilotage.sim.results import (
+    RunResult,
+    consolidated_result,
+    left_on_nodes,
+    openb_result,
+    timed_result,
+    with_moves,
+)
 from pilotage.workloads.arrivals import OpenbArrival, openb_arrival, poisson_arrival
 from pilotage.workloads.trace import Trace
 
@@ -96,13 +104,40 @@ def failures(trace: Trace, timing: Timing, seed: int, span: tuple[float, float])
     return tuple(events)
 
 
-def run_openb(trace: Trace, policy: Policy, seed: int, load: float) -> RunResult:
+def run_openb(
+    trace: Trace,
+    policy: Policy,
+    seed: int,
+    load: float,
+    consolidation: Consolidation | None = None,
+    *,
+    leftover: bool = False,
+) -> RunResult:
     run = openb_run(trace, policy, seed, load)
     run.advance()
-    return openb_result(run, trace.name, policy.name, seed, load)
+    if consolidation is None:
+        result = openb_result(run, trace.name, policy.name, seed, load)
+    else:
+        moves = consolidate_openb(run, consolidation).moves
+        result = consolidated_result(openb_result(run, trace.name, policy.name, seed, load), run, moves)
+    return replace(result, leftover=left_on_nodes(run)) if leftover else result
 
 
-def run_timed(trace: Trace, policy: Policy, seed: int, timing: Timing) -> RunResult:
+def run_timed(
+    trace: Trace,
+    policy: Policy,
+    seed: int,
+    timing: Timing,
+    consolidation: Consolidation | None = None,
+    *,
+    leftover: bool = False,
+) -> RunResult:
     run = timed_run(trace, policy, seed, timing)
-    run.advance()
-    return timed_result(run, trace.name, policy.name, seed, timing.load or 0.0)
+    moves = None if consolidation is None else advance_with_consolidation(run, consolidation)
+    left = None
+    if leftover:
+        run.advance_to(run.settings.measure[1])
+        left = left_on_nodes(run)
+    run.advance_to(float("inf"))
+    result = timed_result(run, trace.name, policy.name, seed, timing.load or 0.0)
+    return replace(with_moves(result, moves) if moves else result, leftover=left)

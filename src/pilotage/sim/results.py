@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from pilotage.kernels.meters import (
     AMOUNTS,
@@ -21,8 +22,27 @@ from pilotage.kernels.meters import (
 from pilotage.kernels.scene import FINISHED, RUNS, WAITS
 from pilotage.model.workload import POD_KINDS, BoolArray, FloatArray, IntArray
 from pilotage.sim.bound import DIGITS
+from pilotage.sim.consolidation import Moves
+from pilotage.sim.distances import gang_distance
 from pilotage.sim.engine import Run
 from pilotage.sim.openb_tables import OpenbTables, openb_tables
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Figures on the way, percent of GPU capacity; NaN where there is no value."""
+
+    x_L: FloatArray  # arrived load, percent of GPU capacity (openb), or hours since the window began (timed)
+    allocation_L: FloatArray
+    fragmentation_L: FloatArray
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """What is left on nodes, in the order of the trace's nodes: at the end (openb) or when the window ends (timed)."""
+
+    gpu_left_ND: npt.NDArray[np.int16]  # milli; -1 where the node has no such device
+    cpu_left_N: npt.NDArray[np.float32]  # percent of the node's CPU
 
 
 @dataclass(frozen=True)
@@ -57,15 +77,24 @@ class RunResult:
     p95_wait: float | None = None
     gpu_weighted_wait: float | None = None  # waiting so far counts for pods that still wait
     mean_waiting_pods: float | None = None
-    restarts: int = 0
+    restarts: int | None = None
+    gang_distance: float | None = None  # 0 same node, 1 same rack, 2 same zone, 3 further; mean over pairs and gangs
+    moved_pods: int | None = None  # consolidated runs only
+    moved_gpus: float | None = None
+    moved_gpu_hours: float | None = None  # GPU time that moved pods had already run; timed only
     tables: OpenbTables | None = field(default=None, repr=False)
     lost_at: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False, compare=False)
     """GPU pods that were refused: arrived load (fraction) when they came, and their share of the capacity."""
+    curve: Curve | None = field(default=None, repr=False, compare=False)
+    leftover: Leftover | None = field(default=None, repr=False, compare=False)
 
     def figures(self) -> dict[str, object]:
         """The plain fields, rounded, in order."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("tables", "lost_at")}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ARRAY_FIELDS}
         return {name: round(v, DIGITS) if isinstance(v, float) else v for name, v in values.items()}
+
+
+ARRAY_FIELDS = ("tables", "lost_at", "curve", "leftover")
 
 
 def openb_result(run: Run, trace: str, policy: str, seed: int, load: float) -> RunResult:
@@ -91,6 +120,10 @@ def openb_result(run: Run, trace: str, policy: str, seed: int, load: float) -> R
             "fragmentation_idle_percent": tables.last(tables.fragmentation_ratio_L) if tables else 0.0,
             "tables": tables,
             "lost_at": (run.tape.arrived_P[lost] / capacity, gpu_P[lost] / capacity),
+            "curve": tables
+            and Curve(
+                np.arange(len(tables.allocation_L), dtype=np.float64), tables.allocation_L, tables.fragmentation_L
+            ),
         },
     )
 
@@ -125,6 +158,7 @@ def timed_result(run: Run, trace: str, policy: str, seed: int, load: float) -> R
             "gpu_weighted_wait": float((wait_P * gpu_P).sum() / gpu_P.sum()) if gpu_P.any() else 0.0,
             "mean_waiting_pods": float(mean_M[WAITING]),
             "restarts": int(progress.restarts_P.sum()),
+            "curve": timed_curve(run),
         },
     )
 
@@ -147,8 +181,51 @@ def _result(run: Run, failed_P: BoolArray, meter_M: FloatArray, given: dict[str,
         failed_whole_gpu_pods=int(kinds[2]),
         failed_multi_gpu_pods=int(kinds[3]),
         decisions=run.decisions,
+        gang_distance=gang_distance(run),
         **given,  # type: ignore[arg-type]
     )
+
+
+def consolidated_result(result: RunResult, run: Run, moves: Moves) -> RunResult:
+    """A run of the OpenB protocol after its pods were moved: the state at the end, not the last load column."""
+    meter_M, capacity = run.scene.meters.total_M, float(run.state.gpu_capacity_milli)
+    frag, idle = _fragmentation(meter_M)
+    after = replace(
+        result,
+        gpu_allocation_percent=_percent(meter_M[GPU_USED], capacity),
+        fragmentation_percent=_percent(frag, capacity),
+        fragmentation_idle_percent=_percent(frag, idle),
+        tables=None,
+        curve=None,
+    )
+    return with_moves(after, moves)
+
+
+def with_moves(result: RunResult, moves: Moves) -> RunResult:
+    return replace(result, moved_pods=moves.pods, moved_gpus=moves.gpus, moved_gpu_hours=moves.gpu_hours)
+
+
+def timed_curve(run: Run) -> Curve | None:
+    """Allocation and fragmentation at the points of the time grid."""
+    series, capacity = run.scene.series, float(run.state.gpu_capacity_milli)
+    filled = int(series.sampled_1[0])
+    if not capacity or not filled:
+        return None
+    amount_G7 = series.sample_GM[:filled, AMOUNTS : AMOUNTS + 7]
+    return Curve(
+        (series.grid_G[:filled] - series.from_to_2[0]) / 3600,
+        100 * series.sample_GM[:filled, GPU_USED] / capacity,
+        100 * (amount_G7.sum(axis=1) - amount_G7[:, 2]) / capacity,
+    )
+
+
+def left_on_nodes(run: Run) -> Leftover:
+    """The present state of the run's nodes."""
+    arrays = run.state.arrays
+    D = arrays.device_left_ND.shape[1]
+    left_ND = np.where(np.arange(D) < arrays.device_count_N[:, None], arrays.device_left_ND, -1)
+    cpu_N = 100 * arrays.free_NR[:, 0] / np.maximum(arrays.capacity_NR[:, 0], 1)
+    return Leftover(left_ND[run.position_N].astype(np.int16), cpu_N[run.position_N].astype(np.float32))
 
 
 def _failed_by_kind(run: Run, failed_P: BoolArray) -> IntArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import numpy as np
@@ -50,21 +50,23 @@ def as_json(outcome: Outcome, *, seconds: bool) -> dict[str, object]:
 
 def write_results(outcome: Outcome, directory: Path, command: str) -> list[Path]:
     make_directory(directory)
+    frame = [run.figures() for run in outcome.runs]
     files = {
+        "results.parquet": _parquet(frame),
         "results.json": _dump(as_json(outcome, seconds=False) | {"made_by": _provenance(outcome, command)}),
-        "results.csv": _table([run.figures() for run in outcome.runs]),
+        "results.csv": _table(frame),
         "summary.csv": _table([asdict(row) for row in outcome.summary]),
         "timings.json": _dump(
             [
-                {"trace": r.trace, "policy": r.policy, "seed": r.seed, "seconds": round(s, 6)}
+                {"trace": r.trace, "policy": r.policy, "load": r.load, "seed": r.seed, "seconds": round(s, 6)}
                 for r, s in zip(outcome.runs, outcome.seconds, strict=True)
             ]
         ),
     }
     if outcome.comparison.protocol == "openb":
-        files |= {name: openb_table(outcome, column) for name, column in _TABLES.items()}
+        files |= {name: openb_table(outcome, column).encode() for name, column in _TABLES.items()}
     for name, content in files.items():
-        replace_file(directory / name, content.encode())
+        replace_file(directory / name, content)
     return [directory / name for name in files]
 
 
@@ -76,16 +78,27 @@ def _provenance(outcome: Outcome, command: str) -> dict[str, object]:
     }
 
 
-def _dump(content: object) -> str:
-    return json.dumps(content, indent=1) + "\n"
+def _dump(content: object) -> bytes:
+    return (json.dumps(content, indent=1) + "\n").encode()
 
 
-def _table(rows: list[dict[str, object]]) -> str:
+def _table(rows: list[dict[str, object]]) -> bytes:
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    return text.getvalue()
+    return text.getvalue().encode()
+
+
+def _parquet(rows: list[dict[str, object]]) -> bytes:
+    """Each column has one type, whatever is in it: those of RunResult."""
+    import polars as pl
+
+    kinds = {"str": pl.String, "int": pl.Int64, "float": pl.Float64}
+    types = {f.name: kinds[str(f.type).removesuffix(" | None")] for f in fields(RunResult) if f.name in rows[0]}
+    data = io.BytesIO()
+    pl.DataFrame(rows, schema=types).write_parquet(data)
+    return data.getvalue()
 
 
 def openb_table(outcome: Outcome, column: str) -> str:
@@ -94,6 +107,8 @@ def openb_table(outcome: Outcome, column: str) -> str:
     with_total = column == "allocation_L"
     rows, width = [], 0
     for run in outcome.runs:
+        if run.moved_pods is not None:
+            continue  # a table is about arrivals; pods were moved after them
         cells = [_cell(value) for value in _column(run, column)]
         width = max(width, len(cells))
         head = [run.trace, published_name(run.policy), f"{run.load:g}", str(run.seed)]

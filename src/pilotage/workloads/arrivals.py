@@ -15,12 +15,12 @@ from pilotage.model.errors import InputError
 from pilotage.model.workload import GPU_MILLI, FloatArray, IntArray, Workload
 
 # The published simulator starts ten informers between the shuffle and the order of nodes; each draws one number.
-_HIDDEN_DRAWS = 10
+HIDDEN_DRAWS = 10
 MAX_PODS = 100_000_000
 
 
 @cache
-def _cooked() -> UIntArray:
+def cooked_words() -> UIntArray:
     text = resources.files("pilotage.workloads").joinpath("go_rand_cooked.txt").read_text()
     return np.array([int(line) for line in text.split()], np.int64).view(np.uint64)
 
@@ -38,14 +38,14 @@ def openb_arrival(workload: Workload, nodes: tuple[Node, ...], load: float, seed
 
     load 0 leaves the trace as it is (shuffled).
     """
-    source = gorand.go_source(seed, _cooked())
+    source = gorand.go_source(seed, cooked_words())
     gorand.int63(source)  # the published simulator logs one number before it shuffles
     by_name = np.array(sorted(range(len(workload)), key=workload.names.__getitem__), np.int64)
     order = by_name.copy()
     gorand.shuffle(source, order)
     capacity = GPU_MILLI * sum(node.gpu_count for node in nodes)
-    rows, added = _tune(source, workload, by_name, order, load * capacity) if load > 0 else (order, 0)
-    for _ in range(_HIDDEN_DRAWS):
+    rows, added = tuned_rows(source, workload, by_name, order, load * capacity) if load > 0 else (order, 0)
+    for _ in range(HIDDEN_DRAWS):
         gorand.int63(source)
     permutation = np.zeros(len(nodes), np.int64)
     gorand.permutation(source, permutation)
@@ -57,7 +57,7 @@ def openb_arrival(workload: Workload, nodes: tuple[Node, ...], load: float, seed
     return OpenbArrival(workload.take(rows, names), rank_N)
 
 
-def _tune(
+def tuned_rows(
     source: gorand.GoSource, workload: Workload, by_name: IntArray, order: IntArray, target: float
 ) -> tuple[IntArray, int]:
     """Rows after tuning, and how many of them (the last ones) were added."""

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import isfinite
 from typing import TypeVar
 
-from pilotage.model.errors import InputError
+from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.model.resources import parse_quantity
 from pilotage.workloads.yaml_documents import Document, LocatedMap
 
@@ -77,6 +77,14 @@ class Field:
     def items(self) -> Iterator[tuple[str, Field]]:
         return ((key, self.get(key)) for key in self._mapping())
 
+    def only(self, *known: str) -> Field:
+        """This mapping, when it has no other keys than these."""
+        for key, entry in self.items():
+            if key not in known:
+                where = f"document {self.document}" + (f", {self.path}" if self.path else "")
+                raise UnknownNameError("field", key, known, file=self.file, row=entry.line, field=where)
+        return self
+
     def elements(self) -> Iterator[Field]:
         if self.value is None:
             return
@@ -131,6 +139,13 @@ class Field:
         if isinstance(self.value, bool) or not isinstance(self.value, int) or not low <= self.value <= high:
             raise self.wrong_kind(f"a whole number from {low} to {high}")
         return self.value
+
+    def number(self, default: float | None = None, *, low: float = 0.0, high: float = 1e12) -> float:
+        if self.value is None and default is not None:
+            return default
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float) or not low <= self.value <= high:
+            raise self.wrong_kind(f"a number from {low:g} to {high:g}")
+        return float(self.value)
 
     def boolean(self, default: bool = False) -> bool:
         if self.value is None:

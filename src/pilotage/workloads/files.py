@@ -35,3 +35,11 @@ def make_directory(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot be made: {error.strerror}", file=path, expected="a directory") from error
+
+
+def remove_partial_files(directory: Path) -> None:
+    """Removes what `replacing` left behind in processes that were killed."""
+    for path in directory.glob(".*.*.partial"):
+        process = path.name.split(".")[-2]
+        if not Path("/proc", process).exists():  # one that still runs is still writing
+            path.unlink(missing_ok=True)

@@ -18,7 +18,9 @@ import numpy.typing as npt
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.model.workload import GPU_MILLI, MIB, POD_KINDS, FloatArray, IntArray, PodShape, Workload
+from pilotage.workloads.grouping import Gangs, grouped
 from pilotage.workloads.openb import PODS_PER_NODE
+from pilotage.workloads.topology import labelled
 
 GIB: Final = 1024 * MIB
 MAX_PODS: Final = 10**8
@@ -348,11 +350,15 @@ def _has_node(shape: PodShape) -> bool:
 
 
 class Shipped(NamedTuple):
-    """A workload model by name: how many pods of which mix, and what it imitates."""
+    """A workload model by name: how many pods of which mix, on how large a cluster, and what it imitates."""
 
     meaning: str
     pods: int
     mix: Mix
+    nodes_scale: float = 1.0
+    times: Times = Times()  # its nodes_scale is that of the cluster
+    gangs: Gangs = Gangs()
+    racks: bool = False  # nodes say where they stand
 
 
 def _family() -> dict[str, Shipped]:
@@ -366,15 +372,30 @@ def _family() -> dict[str, Shipped]:
         ),
         "openb-like-gpuspec33": Shipped("a third of the GPU pods name models", PODS, Mix(model_named=2388 / 7064)),
         "openb-like-multigpu50": Shipped("half of the GPU demand in pods of several GPUs", 9061, multi),
+        "openb-like-gangs": Shipped(
+            "303 nodes in racks and zones; two thirds of the pods with one whole GPU in gangs of 2 to 16",
+            12000,
+            Mix(),
+            nodes_scale=0.25,
+            times=Times(load=2.2, longest=7200.0),  # cut this short, durations offer half of that load
+            gangs=Gangs(part=2 / 3),
+            racks=True,
+        ),
     }
 
 
 SHIPPED: Final[dict[str, Shipped]] = _family()
 
 
-def shipped(name: str, seed: int = 0) -> tuple[tuple[Node, ...], Workload]:
-    """The nodes and pods of a shipped workload model."""
+def shipped(
+    name: str, seed: int = 0, pods: int | None = None, nodes_scale: float = 1.0
+) -> tuple[tuple[Node, ...], Workload]:
+    """The nodes and pods of a shipped workload model, with another number of pods or times its nodes if wanted."""
     if name not in SHIPPED:
         raise UnknownNameError("trace", name, SHIPPED)
     model = SHIPPED[name]
-    return openb_like_nodes(), openb_like_pods(model.pods, seed, model.mix)
+    scale = model.nodes_scale * nodes_scale
+    nodes = openb_like_nodes(scale)
+    times = replace(model.times, nodes_scale=scale)
+    workload = openb_like_pods(model.pods if pods is None else pods, seed, model.mix, times)
+    return labelled(nodes) if model.racks else nodes, grouped(workload, model.gangs, seed)

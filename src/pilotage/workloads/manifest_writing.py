@@ -42,10 +42,10 @@ def write_manifests(path: Path, nodes: Iterable[Node], workload: Workload) -> No
     """One YAML file with all of it; it appears whole or not at all."""
     documents = chain(node_manifests(nodes), pod_manifests(workload))
     with replacing(path) as stream:
-        yaml.dump_all(documents, stream, Dumper=_Dumper, sort_keys=False, explicit_start=True, encoding="utf-8")
+        yaml.dump_all(documents, stream, Dumper=ManifestDumper, sort_keys=False, explicit_start=True, encoding="utf-8")
 
 
-class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+class ManifestDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """Quotes whatever some reader could take for something else than text, and repeats instead of aliasing."""
 
     def ignore_aliases(self, data: object) -> bool:
@@ -60,7 +60,7 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _represent_text)
+ManifestDumper.add_representer(str, _represent_text)
 
 
 def _node_manifest(node: Node) -> Manifest:

@@ -76,10 +76,13 @@ class _Collected:
     default_priority: int = 0
 
 
-def read_manifests(*paths: Path, max_bytes: int = MAX_FILE_BYTES) -> Manifests:
-    """Nodes and pods of files and directories (read recursively), in the order of paths and documents."""
+def read_manifests(*paths: Path, max_bytes: int = MAX_FILE_BYTES, excluding: Path | None = None) -> Manifests:
+    """Nodes and pods of files and directories (read recursively), in the order of paths and documents.
+
+    What lies below the directory `excluding` is left out.
+    """
     collected = _Collected()
-    for path in chain.from_iterable(files_under(Path(path)) for path in paths):
+    for path in chain.from_iterable(files_under(Path(path), excluding) for path in paths):
         for document in read_documents(path, max_bytes=max_bytes):
             _collect(Field.of(document), collected)
     nodes = tuple(collected.nodes.values())

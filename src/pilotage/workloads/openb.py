@@ -22,6 +22,7 @@ from pilotage.model.constraints import ANYWHERE
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.model.workload import FOREVER, GPU_MILLI, MIB, FloatArray, Gang, IntArray, PodShape, Workload
 from pilotage.workloads.files import replace_file
+from pilotage.workloads.topology import RACK_LABEL, SERVER_LABEL, ZONE_LABEL
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,6 +59,7 @@ class Column(NamedTuple):
         return f"{what} from {self.low} to {self.high}" + (" or nothing" if self.may_be_empty else "")
 
 
+LABEL_COLUMNS = {"zone": ZONE_LABEL, "rack": RACK_LABEL, "server": SERVER_LABEL}  # other labels have no column
 NODE_COLUMNS = (
     Column("sn", "text"),
     Column("cpu_milli", "whole", high=MAX_CPU_MILLI),
@@ -65,6 +67,7 @@ NODE_COLUMNS = (
     Column("gpu", "whole", high=MAX_DEVICES),
     Column("model", "text", may_be_empty=True),
     Column("pods", "whole", high=MAX_PODS_PER_NODE, required=False),
+    *(Column(name, "text", required=False, may_be_empty=True) for name in LABEL_COLUMNS),
 )
 POD_COLUMNS = (
     Column("name", "text"),
@@ -90,11 +93,19 @@ _SHAPE_COLUMNS = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec",
 def read_nodes(path: Path) -> tuple[Node, ...]:
     """The nodes of a list, in file order."""
     frame = _checked(_load(path, NODE_COLUMNS), NODE_COLUMNS, path, unique="sn")
-    limits = frame["pods"].to_list() if "pods" in frame.columns else [PODS_PER_NODE] * len(frame)
-    rows = frame.select("sn", "cpu_milli", "memory_mib", "gpu", "model").iter_rows()
-    return tuple(
-        Node(name=name, cpu_milli=cpu, memory_bytes=memory * MIB, pods=pods, gpu_count=gpus, gpu_model=model)
-        for (name, cpu, memory, gpus, model), pods in zip(rows, limits, strict=True)
+    return tuple(_node(row) for row in frame.iter_rows(named=True))
+
+
+def _node(row: dict[str, int | str]) -> Node:
+    labels = ((key, str(row.get(column, ""))) for column, key in LABEL_COLUMNS.items())
+    return Node(
+        name=str(row["sn"]),
+        cpu_milli=int(row["cpu_milli"]),
+        memory_bytes=int(row["memory_mib"]) * MIB,
+        pods=int(row.get("pods", PODS_PER_NODE)),
+        gpu_count=int(row["gpu"]),
+        gpu_model=str(row["model"]),
+        labels=tuple(sorted((key, text) for key, text in labels if text)),
     )
 
 
@@ -323,14 +334,28 @@ def write_nodes(path: Path, nodes: Sequence[Node], *, lossy: bool = False) -> No
     import polars as pl
 
     for row, node in enumerate(nodes, start=2):
-        if not lossy and (node.extended or node.labels or node.taints or node.memory_bytes % MIB):
+        if not lossy and (node.extended or _other_labels(node) or node.taints or node.memory_bytes % MIB):
             problem = f"node {node.name!r} has other resources, labels, taints or a memory that is not whole MiB"
-            raise InputError(problem, file=path, row=row, expected="a node of cpu, MiB and GPUs, or --lossy")
-    shown = NODE_COLUMNS if any(node.pods != PODS_PER_NODE for node in nodes) else NODE_COLUMNS[:-1]
-    rows = [(n.name, n.cpu_milli, n.memory_bytes // MIB, n.gpu_count, n.gpu_model, n.pods) for n in nodes]
+            expected = "a node of cpu, MiB and GPUs, with no labels but zone, rack and server, or --lossy"
+            raise InputError(problem, file=path, row=row, expected=expected)
     names = [column.name for column in NODE_COLUMNS]
-    text = pl.DataFrame(rows, schema=names, orient="row").select(pl.col([c.name for c in shown]).cast(pl.String))
+    table = pl.DataFrame([_node_row(node) for node in nodes], schema=names, orient="row")
+    shown = [column.name for column in NODE_COLUMNS if column.required]
+    shown += ["pods"] if any(node.pods != PODS_PER_NODE for node in nodes) else []
+    shown += [name for name, key in LABEL_COLUMNS.items() if any(key in dict(node.labels) for node in nodes)]
+    text = table.select(pl.col(shown).cast(pl.String))
     _write(path, text, _checked(text, NODE_COLUMNS, path, unique="sn"))
+
+
+def _node_row(node: Node) -> tuple[int | str, ...]:
+    labels = dict(node.labels)
+    stands = (labels.get(key, "") for key in LABEL_COLUMNS.values())
+    return (node.name, node.cpu_milli, node.memory_bytes // MIB, node.gpu_count, node.gpu_model, node.pods, *stands)
+
+
+def _other_labels(node: Node) -> bool:
+    """Whether it has labels without a column; one of no text would come back as none."""
+    return any(key not in LABEL_COLUMNS.values() or not text for key, text in node.labels)
 
 
 def write_pods(path: Path, workload: Workload, *, lossy: bool = False) -> None:
@@ -375,9 +400,12 @@ def _time_columns(workload: Workload) -> list[pl.Series]:
 
 def _refuse_loss(workload: Workload, path: Path) -> None:
     for number, shape in enumerate(workload.shapes):
-        if shape.extended or shape.constraints != ANYWHERE or shape.memory_bytes % MIB:
+        if shape.extended or shape.constraints != ANYWHERE or shape.gpu_devices or shape.memory_bytes % MIB:
             row = int((workload.shape_P == number).argmax())
-            problem = f"pod {workload.names[row]!r} has other resources, constraints or a memory that is not whole MiB"
+            problem = (
+                f"pod {workload.names[row]!r} has other resources, constraints, devices of its own or a memory that is "
+                "not whole MiB"
+            )
             raise InputError(problem, file=path, row=row + 2, expected="a pod of cpu, MiB and GPUs, or --lossy")
 
 

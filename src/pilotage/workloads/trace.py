@@ -130,7 +130,7 @@ def _read_manifests(path: Path) -> tuple[tuple[Node, ...], Workload]:
 
 
 def write_trace(trace: Trace, directory: Path, to: str, *, lossy: bool = False) -> list[Path]:
-    """Write nodes and pods as `openb` (CSV), `kubernetes` (YAML) or `parquet` (for analysis, not read back)."""
+    """Write nodes and pods as `openb` (CSV), `kubernetes` (YAML), `parquet` (not read back) or `simon`."""
     if to not in WRITERS:
         raise UnknownNameError("format", to, WRITERS)
     return WRITERS[to](trace, directory, lossy)
@@ -158,8 +158,15 @@ def _write_manifests(trace: Trace, directory: Path, lossy: bool) -> list[Path]:
     return [path]
 
 
+def _write_simon(trace: Trace, directory: Path, lossy: bool) -> list[Path]:
+    from pilotage.workloads.simon_writing import write_simon
+
+    return write_simon(trace, directory, lossy)
+
+
 WRITERS: Final[dict[str, Callable[[Trace, Path, bool], list[Path]]]] = {
     "openb": _write_tables(".csv"),
     "parquet": _write_tables(".parquet"),
     "kubernetes": _write_manifests,
+    "simon": _write_simon,
 }

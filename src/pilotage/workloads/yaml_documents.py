@@ -63,11 +63,15 @@ class Document:
     content: object
 
 
-def files_under(path: Path) -> list[Path]:
-    """The file itself, or every YAML and JSON file below a directory (hidden ones left out), in the order of paths."""
+def files_under(path: Path, excluding: Path | None = None) -> list[Path]:
+    """The file itself, or every YAML and JSON file below a directory, in the order of paths.
+
+    Hidden files are left out, as are those below `excluding`: a command does not read what it wrote before.
+    """
     if path.is_dir():
         found = (p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file())
-        return sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(path).parts))
+        shown = (p for p in found if not any(part.startswith(".") for part in p.relative_to(path).parts))
+        return sorted(p for p in shown if excluding is None or not p.resolve().is_relative_to(excluding.resolve()))
     if not path.exists():
         raise InputError("no such file or directory", file=path, expected="a YAML or JSON file, or a directory of them")
     return [path]

@@ -1,0 +1,77 @@
+"""Many runs on several processes: the same results, whatever the number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pilotage.model.errors import InputError
+from pilotage.sim import engines
+from pilotage.sim.engines import LocalEngine, tasks_of
+from pilotage.sim.protocols import Timing
+from pilotage.sim.run_store import encode
+from pilotage.sim.specs import RunSpec, TraceSource
+from pilotage.workloads import openb
+from pilotage.workloads.generate import Times, openb_like_nodes, openb_like_pods
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> TraceSource:
+    openb.write_nodes(tmp_path / "nodes.csv", openb_like_nodes(0.02))
+    openb.write_pods(tmp_path / "pods.csv", openb_like_pods(100, times=Times(nodes_scale=0.02)))
+    return TraceSource(tmp_path / "nodes.csv", tmp_path / "pods.csv")
+
+
+def test_two_processes_give_the_same_results(source: TraceSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "SECONDS_WORTH_A_PROCESS", 1e-6)
+    specs = [RunSpec(source, policy, seed, "openb", leftover=True) for seed in (9, 3) for policy in ("fgd", "random")]
+    timing = Timing(load=1.1, mtbf_hours=5.0)
+    specs += [RunSpec(source, "fgd", seed, "timed", 1.1, timing, leftover=seed == 1) for seed in (1, 2)]
+    tasks = tasks_of(specs)
+    found = {
+        jobs: {spec: (result, seconds) for task in LocalEngine(jobs).finished(tasks) for spec, result, seconds in task}
+        for jobs in (1, 2)
+    }
+    assert set(found[1]) == set(found[2]) == set(specs)
+    for spec in specs:
+        assert encode(found[1][spec][0]) == encode(found[2][spec][0])
+        assert found[2][spec][1] > 0
+
+
+def test_looking_at_the_nodes_does_not_change_a_run(source: TraceSource) -> None:
+    for protocol in ("openb", "timed"):
+        results = [
+            RunSpec(source, "best-fit", 5, protocol, 1.1, Timing(load=1.1), leftover=leftover).execute()[0]
+            for leftover in (False, True)
+        ]
+        assert results[0].figures() == results[1].figures()
+        assert results[1].leftover is not None
+        assert (results[1].leftover.gpu_left_ND >= 0).any()
+
+
+def test_little_work_is_done_in_this_process(source: TraceSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_pool(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(engines, "ProcessPoolExecutor", no_pool)
+    tasks = tasks_of([RunSpec(source, "fgd", seed, "openb") for seed in range(4)])
+    assert sum(map(len, LocalEngine(8).finished(tasks))) == 4
+
+
+def test_runs_of_one_arrival_order_are_a_task_unless_they_are_long(
+    source: TraceSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = [RunSpec(source, policy, seed, "openb") for seed in (1, 2) for policy in ("fgd", "random", "best-fit")]
+    assert [len(task) for task in tasks_of(specs)] == [3, 3]
+    monkeypatch.setattr(engines, "MOST_SECONDS_OF_A_TASK", 0.0)
+    assert [len(task) for task in tasks_of(specs)] == [1] * 6
+    assert [spec for task in tasks_of(specs) for spec in task] == specs
+
+
+def test_an_error_of_a_run_reaches_the_caller(source: TraceSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "SECONDS_WORTH_A_PROCESS", 1e-6)
+    tasks = tasks_of([RunSpec(source, "fgd", seed, "timed", 1.0, Timing(load=-1.0)) for seed in (1, 2)])
+    for jobs in (1, 2):
+        with pytest.raises(InputError, match="load -1"):
+            list(LocalEngine(jobs).finished(tasks))

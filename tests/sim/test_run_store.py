@@ -1,0 +1,160 @@
+"""Finished runs on disk: read back equal, found only where everything is the same, never trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pilotage.sim.compare import Comparison, compare
+from pilotage.sim.engines import Finished, LocalEngine, Task
+from pilotage.sim.protocols import Timing
+from pilotage.sim.run_store import PLACE, SECONDS, RunStore, decode, encode, run_key
+from pilotage.sim.specs import RunSpec, TraceSource
+from pilotage.workloads import openb
+from pilotage.workloads.generate import Times, openb_like_nodes, openb_like_pods
+
+POLICY = """
+import numpy as np
+from pilotage.policies.api import FeatureSchema
+class Mine:
+    name = "mine@1"
+    features = FeatureSchema()
+    scope = "node"
+    normalise = "none"
+    def prepare(self, mix):
+        return self
+    def score(self, batch, out_BN, device_BN):
+        out_BN[:] = {value}
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> TraceSource:
+    openb.write_nodes(tmp_path / "nodes.csv", openb_like_nodes(0.01))
+    openb.write_pods(tmp_path / "pods.csv", openb_like_pods(60, times=Times(nodes_scale=0.01)))
+    return TraceSource(tmp_path / "nodes.csv", tmp_path / "pods.csv")
+
+
+def specs_of(source: TraceSource) -> list[RunSpec]:
+    timed = RunSpec(source, "best-fit", 2, "timed", 1.1, Timing(load=1.1), leftover=True)
+    return [RunSpec(source, "fgd", 1, "openb", leftover=True), RunSpec(source, "random", 1, "openb"), timed]
+
+
+def test_a_result_comes_back_to_the_last_bit(source: TraceSource, tmp_path: Path) -> None:
+    for spec in specs_of(source):
+        result, seconds = spec.execute()
+        RunStore(tmp_path / "out").keep(spec, result, seconds)
+        found = RunStore(tmp_path / "out").find(spec)  # as another process would
+        assert found is not None
+        assert encode(found[0]) == encode(result)
+        assert found[0].figures() == result.figures()
+        assert found[1] == seconds
+
+
+def test_a_run_is_found_only_where_everything_is_the_same(source: TraceSource, tmp_path: Path) -> None:
+    spec = specs_of(source)[0]
+    timed = specs_of(source)[2]
+    others = [
+        replace(spec, seed=2),
+        replace(spec, load=1.2),
+        replace(spec, policy="best-fit"),
+        replace(spec, policy="fgd+0.1*best-fit"),
+        replace(spec, leftover=False),
+        timed,
+        replace(timed, timing=replace(timed.timing, warm_up=0.1)),
+    ]
+    keys = [run_key(one) for one in (spec, *others)]
+    assert len(set(keys)) == len(keys)
+    openb.write_pods(tmp_path / "pods.csv", openb_like_pods(61))
+    again = replace(spec, source=TraceSource(tmp_path / "nodes.csv", tmp_path / "." / "pods.csv", None))
+    assert run_key(again) == keys[0]  # read before: a comparison sees one state of a file
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    openb.write_pods(moved / "pods.csv", openb_like_pods(61))
+    assert run_key(replace(spec, source=TraceSource(tmp_path / "nodes.csv", moved / "pods.csv"))) != keys[0]
+
+
+def test_an_edit_of_a_users_policy_is_noticed(source: TraceSource, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(POLICY.format(value=1))
+    spec = replace(specs_of(source)[0], policy=f"{tmp_path}/mine.py:Mine")
+    before = run_key(spec)
+    (tmp_path / "mine.py").write_text(POLICY.format(value=2))
+    assert run_key(spec) != before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"trace": "t"}',
+        b"\xff",
+    ],
+)
+def test_what_cannot_be_read_is_as_good_as_absent(source: TraceSource, tmp_path: Path, content: bytes) -> None:
+    spec = specs_of(source)[0]
+    store = RunStore(tmp_path / "out")
+    (tmp_path / "out" / PLACE).mkdir(parents=True)
+    (tmp_path / "out" / PLACE / f"{run_key(spec)}.json").write_bytes(content)
+    (tmp_path / "out" / PLACE / SECONDS).write_bytes(content)
+    assert RunStore(tmp_path / "out").find(spec) is None
+    assert store.found == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", "1"),
+        ("seed", True),
+        ("trace", None),
+        ("gpu_allocation_percent", "high"),
+        ("curve", {"x_L": 1}),
+        ("curve", {"other": {"dtype": "<f8", "shape": [0], "data": ""}}),
+        ("lost_at", [{"dtype": "|O", "shape": [1], "data": "AAAA"}]),
+        ("lost_at", [{"dtype": "<f8", "shape": [7], "data": "AAAAAAAAAAA="}]),
+    ],
+)
+def test_a_damaged_result_is_not_taken(source: TraceSource, name: str, value: object) -> None:
+    content = json.loads(json.dumps(encode(specs_of(source)[0].execute()[0])))
+    assert encode(decode(content)) == content
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        decode(content | {name: value})
+
+
+def test_only_what_is_missing_runs(source: TraceSource, tmp_path: Path) -> None:
+    ran: list[RunSpec] = []
+
+    class Counting:
+        def finished(self, tasks: Sequence[Task]) -> Iterator[list[Finished]]:
+            ran.extend(spec for task in tasks for spec in task)
+            return LocalEngine().finished(tasks)
+
+    comparison = Comparison((source,), ("fgd", "random"), (1, 2))
+    whole = compare(comparison, Counting(), RunStore(tmp_path / "out"))
+    assert len(ran) == 4
+    (tmp_path / "out" / PLACE / f"{run_key(ran[2])}.json").unlink()
+    store = RunStore(tmp_path / "out")
+    again = compare(comparison, Counting(), store)
+    assert ran[4:] == [ran[2]]
+    assert store.found == 3
+    assert [r.figures() for r in again.runs] == [r.figures() for r in whole.runs]
+    assert again.summary == whole.summary
+    compare(comparison, Counting(), RunStore(tmp_path / "out", fresh=True))
+    assert len(ran) == 9
+
+
+def test_what_killed_processes_left_behind_is_removed(tmp_path: Path) -> None:
+    RunStore(tmp_path)
+    gone, ours = tmp_path / ".results.json.4194399.partial", tmp_path / f".results.csv.{os.getpid()}.partial"
+    for path in (gone, ours):
+        path.write_text("half")
+    RunStore(tmp_path)
+    assert not gone.exists()
+    assert ours.exists()  # that process still runs
