@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -273,3 +274,25 @@ def test_further_nodes_are_counted_until_everything_fits(tmp_path: Path) -> None
     small = pilotage(*arguments, "--add-nodes", "cpu=1,memory=32Gi")
     assert small.code == 1
     assert "fits on no added node" in small.out.replace("\n", " ") or "more than the cluster" in small.out
+
+
+def test_planning_says_what_has_no_effect_and_what_is_not_simulated(tmp_path: Path, too_much: Path) -> None:
+    content = yaml.safe_load(too_much.read_text())
+    content["spec"]["cluster"]["customConfig"] = str(tmp_path / "cluster")
+    too_much.write_text(yaml.safe_dump(content))
+    shutil.copytree(EXAMPLE / "cluster", tmp_path / "cluster")
+    container = {"name": "main", "ports": [{"hostPort": 80}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [container]}}
+    (tmp_path / "cluster" / "web.yaml").write_text(yaml.safe_dump(pod))
+    done = apply("--add-nodes", "cpu=96,memory=384Gi,gpus=8", "-e", "gpu", "--json", config=too_much)
+    assert done.code == 0, done.err
+    notes = json.loads(done.out)["notes"]
+    assert notes == ["-e has no effect", "host ports are not simulated: they keep no pod from a node"]
+    assert all(f"note: {note}" in done.err for note in notes)
+
+
+def test_planning_writes_no_snapshots(tmp_path: Path) -> None:
+    files = ("-f", EXAMPLE / "cluster-config.yaml", "-s", EXAMPLE / "scheduler-config.yaml")
+    said = refused(*files, "--add-nodes", "cpu=8,memory=8Gi", "--out", tmp_path / "out", "-e", "gpu")
+    assert "--out: has no effect beside --add-nodes" in said
+    assert not (tmp_path / "out").exists()

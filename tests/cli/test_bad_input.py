@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from contract.commands import installed_pilotage, pilotage, small_trace
-from pilotage.sim import engines
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,8000,16384,2,T4\nn1,8000,16384,2,T4\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,1000,1024,1,500\np1,1000,1024,1,1000\n"
@@ -324,7 +323,6 @@ def test_the_installed_script_says_the_same_without_a_traceback(place: Path) -> 
 
 
 def test_an_error_in_another_process_is_told_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "SECONDS_WORTH_A_PROCESS", 1e-6)
     path = own_policy(tmp_path, POLICY.replace("out_BN[:] = 0", "out_BN[:] = np.nan"))
     message = refused(
         tmp_path,

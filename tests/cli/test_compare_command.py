@@ -150,7 +150,6 @@ def test_results_do_not_depend_on_the_number_of_jobs(
             started.append(workers)
             super().__init__(workers, **options)
 
-    monkeypatch.setattr(engines, "SECONDS_WORTH_A_PROCESS", 1e-6)
     monkeypatch.setattr(engines, "ProcessPoolExecutor", CountedPool)
     monkeypatch.chdir(tmp_path)
     arguments = ("compare", *files, "--policies", "fgd,best-fit,random", "--seeds", "1-2", "--out", "out", "--fresh")
@@ -216,6 +215,40 @@ def test_consolidation_stands_beside_the_plain_run_with_its_cost(files: list[str
     assert rows(timed, "moved_gpu_hours")["fgd@1 +fragOnePod"]["mean"] > 0
 
 
+def test_moving_nothing_changes_nothing(files: list[str]) -> None:
+    found = compared(
+        *(*files, "--policies", "fgd,random", "--seeds", "1-3", "--load", 0.8, "--consolidate", "fragOnePod"),
+        *("--budget", 0),
+    )
+    for metric in ("gpu_allocation_percent", "fragmentation_percent", "fragmentation_idle_percent", "failed_pods"):
+        means = {policy: row["mean"] for policy, row in rows(found, metric).items()}
+        assert means["fgd@1"] == means["fgd@1 +fragOnePod"]
+        assert means["random@1"] == means["random@1 +fragOnePod"]
+
+
+def test_the_settings_are_on_record_wherever_they_were_said(files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "scenario.yaml").write_text(
+        f"apiVersion: pilotage/v1\nkind: Comparison\ntraces: [{{nodes: {files[1]}, pods: {files[3]}}}]\n"
+        "policies: [fgd]\nseeds: [3]\nconsolidation: {method: cosSim, budget: 0.37}\n"
+    )
+    compared("--scenario", tmp_path / "scenario.yaml", "--out", tmp_path / "out")
+    settings = json.loads((tmp_path / "out" / "results.json").read_text())["made_by"]["settings"]
+    assert settings["consolidation"] == {"method": "cosSim", "budget": 0.37, "every_hours": None}
+    assert (settings["policies"], settings["seeds"], settings["loads"]) == (["fgd@1"], [3], [1.3])
+    assert "at most 37 % of the running pods" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_answer_is_told_with_the_table(files: list[str]) -> None:
+    done = pilotage(
+        *("compare", *files, "--policies", "fgd,random", "--baseline", "random", "--seeds", "1-4"),
+        *("--price", "2 EUR", "--jobs", 1),
+    )
+    told = " ".join(done.out.split())
+    assert "fgd@1 would have kept" in told
+    assert "GPUs more busy than random@1 (95 %:" in told
+    assert "EUR a year." in told
+
+
 def test_the_same_command_gives_the_same_report(
     files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +269,7 @@ def test_stored_results_hold_no_times_hosts_or_job_counts(files: list[str], tmp_
     assert all("seconds" not in run for run in stored["runs"])
     header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0].split(",")
     assert "seconds" not in header
-    assert set(stored["made_by"]) == {"command", "pilotage", "traces"}
+    assert set(stored["made_by"]) == {"command", "pilotage", "traces", "settings"}
     timings = json.loads((tmp_path / "out" / "timings.json").read_text())
     assert [(row["policy"], row["seed"]) for row in timings] == [("fgd@1", 1), ("fgd@1", 2)]
     assert all(row["seconds"] > 0 for row in timings)
@@ -355,6 +388,9 @@ def test_planning_is_about_pods_that_stay(files: list[str], tmp_path: Path) -> N
         (("--protocol", "timed", "--add-nodes", "cpu=1,memory=1Gi"), "timed runs let pods wait"),
         (("--add-nodes", "cpu=1"), "--add-nodes"),
         (("--add-nodes", "like=nobody"), "unknown node 'nobody'"),
+        (("--add-nodes", "cpu=1,memory=1Gi", "--price", 2), "--price: has no effect on planning"),
+        (("--add-nodes", "cpu=1,memory=1Gi", "--consolidate", "cosSim"), "--consolidate: has no effect"),
+        (("--add-nodes", "cpu=1,memory=1Gi", "--fresh"), "--fresh: has no effect"),
     ):
         done = pilotage("compare", *files, *extra, "--out", tmp_path / "out")
         assert (done.code, done.out) == (2, "")

@@ -105,6 +105,7 @@ def test_seeds_are_read_in_the_order_given(text: str, seeds: tuple[int, ...]) ->
         ("46-42", "'46-42' runs backwards; expected 42-46"),
         ("1-3,2", "a seed is given twice"),
         (f"0-{MAX_SEEDS}", "too many seeds"),
+        (f"0-{MAX_SEEDS - 2},{MAX_SEEDS}-{MAX_SEEDS + 5}", "too many seeds"),
         ("1" * 19, "cannot read"),
     ],
 )

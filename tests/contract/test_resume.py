@@ -25,11 +25,14 @@ def killed_after(runs: int, out: Path) -> int:
     process = subprocess.Popen(
         [SCRIPT, *COMPARISON, "--out", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
+    workers = 0
     while process.poll() is None and finished_runs(out) < runs:
+        workers = max(workers, len(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()))
         time.sleep(0.001)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL, "it had ended before it could be killed"
+    assert workers >= 2, "there were no processes beside it"
     return finished_runs(out)
 
 

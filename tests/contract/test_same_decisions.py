@@ -24,8 +24,8 @@ from pilotage.policies.api import (
 )
 from pilotage.policies.heuristics import HEURISTICS
 from pilotage.policies.registry import find_policy
-from pilotage.sim.engine import NodeEvent, Run, RunSettings
 from pilotage.sim.protocols import Timing, openb_run, run_timed, timed_run
+from pilotage.sim.run import NodeEvent, Run, RunSettings
 from pilotage.workloads.generate import Mix, Times, openb_like_nodes, openb_like_pods
 from pilotage.workloads.topology import labelled
 from pilotage.workloads.trace import Trace

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pilotage.kernels import gorand
 from pilotage.model.cluster import Node
+from pilotage.model.errors import InputError
 from pilotage.model.workload import Pod, PodShape, Workload
 from pilotage.workloads.arrivals import openb_arrival
 from pilotage.workloads.openb import read_nodes, read_pods
@@ -85,7 +86,12 @@ def test_arrival_order_tuning_and_ranks_equal_the_twin(
     pods = [(f"pod-{i}", shape) for i, shape in enumerate(asked)]  # pod-10 comes before pod-9
     nodes = [*nodes, Node("a-first", 1000, 0, gpu_count=2)]
     expected, ranks = published_arrival(pods, nodes, load, seed)
-    arrival = openb_arrival(Workload.of(Pod(*pod) for pod in pods), tuple(nodes), load, seed)
+    workload = Workload.of(Pod(*pod) for pod in pods)
+    if not expected:
+        with pytest.raises(InputError, match="leaves none"):
+            openb_arrival(workload, tuple(nodes), load, seed)
+        return
+    arrival = openb_arrival(workload, tuple(nodes), load, seed)
     assert [(pod.name, pod.shape) for pod in arrival.workload] == expected
     assert dict(zip([node.name for node in nodes], arrival.rank_N.tolist(), strict=True)) == ranks
 

@@ -15,11 +15,11 @@ from pilotage.kernels.features import (
     POD_GANG_LEFT,
     POD_GANG_PLACED,
 )
-from pilotage.kernels.scene import RUNS
+from pilotage.kernels.scene import NOT_ARRIVED, RUNS, WAITS
 from pilotage.model.cluster import Node
 from pilotage.model.workload import Gang, Pod, PodShape, Workload
 from pilotage.policies.registry import find_policy
-from pilotage.sim.engine import NodeEvent, Run, RunSettings
+from pilotage.sim.run import NodeEvent, Run, RunSettings
 from pilotage.workloads.topology import labelled
 from reference.machines import Machine, distance, rack_rooms
 from reference.scores import pick_devices
@@ -53,7 +53,8 @@ def expected(run: Run, pod: int) -> tuple[list[float], list[list[float]]]:
     counts_N = [[sum(d <= reach for d in apart) for reach in range(3)] for apart in apart_N]
     rooms = rack_rooms(machines_of(run), pods[pod].shape)
     rows = [[float(count) for count in (*counts, room)] for counts, room in zip(counts_N, rooms, strict=True)]
-    return [len(mates), len(members) - len(mates)], rows
+    needing = [q for q in members if progress.state_P[q] in (NOT_ARRIVED, WAITS)]
+    return [len(mates), len(needing)], rows
 
 
 def shown(run: Run, pod: int) -> tuple[list[float], list[list[float]]]:

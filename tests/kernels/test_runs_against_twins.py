@@ -24,8 +24,8 @@ from pilotage.model.workload import FloatArray, IntArray, Pod, PodShape, Workloa
 from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Policy, Scope, WorkloadMix
 from pilotage.policies.heuristics import HEURISTICS, Heuristic
 from pilotage.policies.weighted import WeightedSum
-from pilotage.sim.engine import NodeEvent, Run, RunSettings
 from pilotage.sim.openb_tables import openb_tables
+from pilotage.sim.run import NodeEvent, Run, RunSettings
 from pilotage.workloads.arrivals import openb_arrival
 from pilotage.workloads.openb import read_nodes, read_pods
 from reference import fragmentation as slow

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pilotage.policies.registry import find_policy
-from pilotage.sim.engine import Run
 from pilotage.sim.openb_tables import OpenbTables
 from pilotage.sim.protocols import openb_run, run_openb
+from pilotage.sim.run import Run
 from pilotage.workloads.trace import Trace, load_trace
 
 LOAD = 1.3

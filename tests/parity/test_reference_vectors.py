@@ -10,8 +10,8 @@ from published import LISTS, LOAD, SEEDS, finished_default, trace
 
 from pilotage.kernels.meters import AMOUNTS, DEVICES_USED, GPU_USED
 from pilotage.policies.mix import typical_pods
-from pilotage.sim.engine import Run
 from pilotage.sim.protocols import mix_of
+from pilotage.sim.run import Run
 from pilotage.workloads.arrivals import openb_arrival
 
 pytestmark = pytest.mark.data

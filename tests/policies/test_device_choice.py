@@ -16,7 +16,7 @@ from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Norm
 from pilotage.policies.checking import check_policy
 from pilotage.policies.device_choice import DeviceChoice
 from pilotage.policies.registry import find_policy
-from pilotage.sim.engine import Run, RunSettings
+from pilotage.sim.run import Run, RunSettings
 from reference import fragmentation as slow
 from reference.choices import SlowPolicy
 from reference.openb_run import openb_run

@@ -26,7 +26,7 @@ from pilotage.policies.simon_plugins import (
     plugin_policy,
     score_policy,
 )
-from pilotage.sim.engine import Run
+from pilotage.sim.run import Run
 from reference.strategies import checked
 
 MACHINE = {"cpu_capacity": 96000.0, "memory_capacity": 1000.0}

@@ -16,7 +16,7 @@ from pilotage.model.cluster import Node
 from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape, Workload
 from pilotage.policies.api import Policy
 from pilotage.policies.heuristics import HEURISTICS
-from pilotage.sim.engine import NodeEvent, Run, RunSettings
+from pilotage.sim.run import NodeEvent, Run, RunSettings
 from reference.machines import fits
 from reference.strategies import NodeEvents, checked, timed_cases
 

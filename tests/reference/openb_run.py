@@ -46,7 +46,7 @@ def openb_run(nodes: Sequence[Node], pods: Sequence[Pod], policy: SlowPolicy, se
         shape, draw = pod.shape, random_unit(seed, p)
         gang = [q for q, other in enumerate(pods) if pod.gang is not None and other.gang == pod.gang]
         placed = [nodes[events[q].node] for q in gang if q < p and events[q].node >= 0]
-        machine = policy.choose(machines, shape, draw, Mates(placed, len(gang) - len(placed)))
+        machine = policy.choose(machines, shape, draw, Mates(placed, len([q for q in gang if q >= p])))
         devices: tuple[int, ...] = ()
         if machine is not None:
             devices = policy.devices(machine, shape, draw)

@@ -145,7 +145,8 @@ class SlowRun:
         gang = self.book[p].pod.gang
         members = self._members(gang) if gang is not None else []
         placed = [self.nodes[self.book[q].node] for q in members if self.book[q].state == "running"]
-        return Mates(placed, len(members) - len(placed))
+        waiting = [q for q in members if self.book[q].state not in ("running", "finished")]
+        return Mates(placed, len(waiting))
 
     def _take_back(self, p: int) -> None:
         entry = self.book[p]

@@ -105,7 +105,7 @@ def test_money_comes_with_its_formula_and_interval() -> None:
 
 def test_one_seed_and_one_policy_are_said_to_be_so() -> None:
     one_seed = section(row("mine@1", 1.0, None))
-    assert "One seed gives no interval" in answer([one_seed], ["t"], None)
+    assert "One run gives no interval" in answer([one_seed], ["t"], None)
     assert words(headline(section())) == "base@1 keeps 180 of 200 GPUs busy"
 
 

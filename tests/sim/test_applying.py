@@ -18,12 +18,13 @@ from pilotage.model.workload import MIB, Pod, PodShape, Workload
 from pilotage.policies.api import WorkloadMix
 from pilotage.policies.registry import find_policy
 from pilotage.sim import applying
-from pilotage.sim.applying import MARKED, Applied, apply_config
+from pilotage.sim.applying import MARKED, Applied, Planned, apply_config, plan_config
 from pilotage.sim.cluster_analysis import analyse, occupied
-from pilotage.sim.engine import Placed
 from pilotage.sim.protocols import openb_run
+from pilotage.sim.run import Placed
 from pilotage.sim.snapshots import MIN_DEVICE_COLUMNS, POD_COLUMNS, node_columns
 from pilotage.workloads.generate import openb_like_nodes, openb_like_pods
+from pilotage.workloads.nodespec import HOSTNAME
 from pilotage.workloads.simon import App, ClusterConfig, read_cluster_config
 from pilotage.workloads.simon_scheduler import read_scheduler_config
 from pilotage.workloads.simon_writing import cluster_config, scheduler_config, write_simon
@@ -246,6 +247,15 @@ def test_apps_get_what_is_left(tmp_path: Path) -> None:
     assert found.offered == 4
 
 
+def test_apps_with_a_pod_of_the_same_name_are_refused(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(annotated("same") + annotated(name))
+    config = small(tmp_path, Pod("own", PodShape(1000)))
+    apps = tuple(App(name, tmp_path / f"{name}.yaml", False) for name in ("one", "two"))
+    with pytest.raises(InputError, match=r"two\.yaml: the pod 'same' of app two .* first in .*one\.yaml of app one"):
+        run_small(replace(config, apps=apps))
+
+
 def test_charts_are_rendered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = small(tmp_path, Pod("own", PodShape(10000)))
     config = replace(config, apps=(App("web", tmp_path / "chart", True),))
@@ -284,6 +294,16 @@ def test_a_snapshot_runs_again_to_the_same_places(crowded: Path, tmp_path: Path)
     assert {failure.reason for failure in second.failures} == {MARKED}
 
 
+def test_a_snapshot_runs_again_where_hosts_have_other_names(tmp_path: Path) -> None:
+    nodes = tuple(replace(node, labels=((HOSTNAME, f"host-{node.name}"),)) for node in NODES)
+    pods = [Pod(f"p{i}", PodShape(10000)) for i in range(2)]
+    run_small(small(tmp_path / "first", *pods, nodes=nodes), out=tmp_path / "out")
+    again = small(tmp_path / "again", nodes=nodes)
+    (again.cluster / "extra.yaml").write_bytes((tmp_path / "out" / "InitSchedule" / "pod-snapshot.yaml").read_bytes())
+    assert run_small(again, "BestFitScore", tmp_path / "second").failures == []
+    assert pod_table(tmp_path / "second") == pod_table(tmp_path / "out")
+
+
 def test_columns_of_the_tables(tmp_path: Path) -> None:
     pods = [
         Pod("part", PodShape(4000, 1024 * MIB, 250, 1, "T4|A10")),
@@ -314,6 +334,80 @@ def test_columns_of_the_tables(tmp_path: Path) -> None:
     assert sum(int(node["memory_mib_left"]) for node in nodes) == 2 * 65536 - 3 * 1024
     assert sum(int(node["gpu_milli_left"]) for node in nodes) == 4000 - 2250
     assert sum(int(node["num_pod"]) for node in nodes) == 3
+
+
+# Planning
+
+
+def planned(config: ClusterConfig, spec: str) -> Planned:
+    path = config.cluster.parent / "scheduler.yaml"
+    path.write_text(yaml.safe_dump(scheduler_config("FGDScore")))
+    return plan_config(config, read_scheduler_config(path), spec)
+
+
+def daemon_set(cpu: int, name: str = "agent") -> str:
+    template = f"{{spec: {{containers: [{{name: main, resources: {{requests: {{cpu: {cpu}m}}}}}}]}}}}"
+    return (
+        f"---\n{{apiVersion: apps/v1, kind: DaemonSet, metadata: {{name: {name}}}, spec: {{template: {template}}}}}\n"
+    )
+
+
+def test_added_nodes_hold_their_daemons(tmp_path: Path) -> None:
+    """A node of 4 CPUs whose daemon takes 2 never holds a pod of 3; one of 5 CPUs does."""
+    config = small(tmp_path, Pod("p", PodShape(3000)), nodes=(Node("n0", 4000, 2**33),), extra=daemon_set(2000))
+    found = planned(config, "like=n0")
+    assert found.plan.added is None
+    assert "more than the cluster has" in found.plan.reason
+    assert any(note.endswith("runs there: agent") for note in found.notes)
+    assert planned(config, "cpu=5,memory=8Gi").plan.added == 1
+
+
+def test_daemons_of_apps_run_on_added_nodes_too(tmp_path: Path) -> None:
+    app = tmp_path / "app.yaml"
+    app.write_text(daemon_set(3000))
+    config = small(tmp_path, *(Pod(f"p{i}", PodShape(3500)) for i in range(3)), nodes=(Node("n0", 3000, 2**33),))
+    assert planned(config, "cpu=8,memory=8Gi").plan.added == 2
+    with_app = replace(config, apps=(App("agent", app, False),))
+    assert planned(with_app, "cpu=8,memory=8Gi").plan.added == 3
+
+
+@checked(25)
+@given(daemon=st.integers(0, 3000), pods=st.lists(st.integers(500, 4000), min_size=1, max_size=6))
+def test_a_plan_is_what_a_run_with_so_many_nodes_needs(
+    tmp_path_factory: pytest.TempPathFactory, daemon: int, pods: list[int]
+) -> None:
+    """The daemons of added nodes as pods among others, on nodes that are really there."""
+    place = tmp_path_factory.mktemp("plan")
+    work = [Pod(f"p{i}", PodShape(cpu)) for i, cpu in enumerate(pods)]
+    node = Node("n0", 4000, 2**33)
+    config = small(place / "plan", *work, nodes=(node,), extra=daemon_set(daemon, "a"))
+    added = planned(config, "like=n0").plan.added
+    assert (added is None) == (max(pods) + daemon > 4000)
+    if added is not None:
+        nodes = (node, *(replace(node, name=f"n{i + 1}") for i in range(added)))
+        enough = small(place / "enough", *work, nodes=nodes, extra=daemon_set(daemon, "a"))
+        assert run_small(enough).failures == []
+        if added:
+            one_less = small(place / "less", *work, nodes=nodes[:-1], extra=daemon_set(daemon, "a"))
+            assert run_small(one_less).failures
+
+
+def test_marked_pods_and_deletion_times_are_noted_in_planning(tmp_path: Path) -> None:
+    extra = annotated("marked", unscheduled="true")
+    extra += annotated("a", created="2023-05-01T00:00:00Z", deleted="2023-05-01T01:00:00Z")
+    extra += annotated("b", created="2023-05-01T02:00:00Z")
+    config = small(tmp_path, nodes=NODES[:1], extra=extra)
+    found = planned(replace(config, inflation_ratio=2.0, node_csv_prefix="x"), "like=n0")
+    assert found.plan.added == 1  # `b` has the first node after `a` in a run, but not in a plan
+    assert found.notes == [
+        "pods marked simon/pod-unscheduled, which fail untried, are left out: 1",
+        "deletion times have no effect: room is planned for all pods at once",
+        "workloadInflationConfig has no effect beside --add-nodes",
+        "exportConfig has no effect beside --add-nodes",
+    ]
+    only_marked = small(tmp_path / "alone", nodes=NODES[:1], extra=annotated("marked", unscheduled="true"))
+    with pytest.raises(InputError, match="every pod is marked simon/pod-unscheduled"):
+        planned(only_marked, "like=n0")
 
 
 # Figures

@@ -93,6 +93,40 @@ def test_differences_are_paired_by_seed() -> None:
     assert row.low < 85  # though the means themselves are uncertain
 
 
+def with_distances(policy: str, found: dict[int, float | None]) -> list[RunResult]:
+    return [replace(run(policy, seed, 90.0 + seed), gang_distance=value) for seed, value in found.items()]
+
+
+def test_a_figure_that_some_seeds_lack_is_paired_over_the_others() -> None:
+    mine = with_distances("mine@1", {1: 1.0, 2: None, 3: 2.0})
+    base = with_distances("fgd@1", {1: None, 2: 5.0, 3: 2.5})
+    rows = {(row.policy, row.metric): row for row in summarise([*mine, *base], "fgd@1", {}, "fgd@1")}
+    row = rows["mine@1", "gang_distance"]
+    assert (row.mean, row.difference) == (1.5, -0.5)  # only seed 3 has both
+    assert row.difference_low is None
+
+
+def test_a_figure_that_the_baseline_never_has_is_left_out() -> None:
+    mine, base = with_distances("mine@1", {1: 1.0, 2: 2.0}), with_distances("fgd@1", {1: None, 2: None})
+    rows = summarise([*mine, *base], "fgd@1", {}, "fgd@1")
+    assert "gang_distance" not in {row.metric for row in rows}
+    moved = [replace(one, moved_pods=3) for one in mine]
+    row = next(row for row in summarise([*moved, *base], "fgd@1", {}, "fgd@1") if row.metric == "moved_pods")
+    assert row.difference == 3.0  # who moves nothing has moved zero
+
+
+def test_seeds_that_change_nothing_give_no_interval() -> None:
+    """A trace's own times, no failures, policies that draw nothing: one run, seen several times."""
+    same = [run("mine@1", seed, 91.0) for seed in (1, 2, 3)] + [run("fgd@1", seed, 90.0) for seed in (1, 2, 3)]
+    row = next(row for row in summarise(same, "fgd@1", {}, "fgd@1") if row.policy == "mine@1")
+    assert (row.mean, row.difference) == (91.0, 1.0)
+    assert (row.low, row.high, row.difference_low, row.difference_high) == (None, None, None, None)
+    drawn = [run("mine@1", seed, 91.0) for seed in (1, 2, 3)] + [run("fgd@1", seed, 90.0 + seed) for seed in (1, 2, 3)]
+    row = next(row for row in summarise(drawn, "fgd@1", {}, "fgd@1") if row.policy == "mine@1")
+    assert row.low is None
+    assert row.difference_low is not None  # the baseline does vary
+
+
 def test_the_baseline_is_the_one_asked_for_else_fgd_else_the_first() -> None:
     assert Comparison((SOURCE,), ("random", "fgd"), (1,)).baseline_name == "fgd@1"
     assert Comparison((SOURCE,), ("random", "best-fit"), (1,)).baseline_name == "random@1"

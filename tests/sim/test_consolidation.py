@@ -18,9 +18,15 @@ from pilotage.model.errors import InputError
 from pilotage.model.workload import FloatArray, Gang, IntArray, Pod, PodShape, Workload
 from pilotage.policies.api import DecisionBatch, FeatureSchema, Normalise, Policy, Scope, WorkloadMix
 from pilotage.policies.registry import find_policy
-from pilotage.sim.consolidation import Consolidation, Moves, advance_with_consolidation, consolidate_openb, moments
+from pilotage.sim.consolidation import (
+    Consolidation,
+    Moves,
+    advance_with_consolidation,
+    consolidate_openb,
+    rounds_between,
+)
 from pilotage.sim.descheduling import METHODS
-from pilotage.sim.engine import Run, RunSettings
+from pilotage.sim.run import Run, RunSettings
 from reference.machines import WHOLE, Machine, allowed
 from reference.strategies import NodeEvents, checked, node_lists, shapes, timed_cases
 
@@ -221,8 +227,8 @@ def test_a_moved_pod_runs_for_what_is_left_of_its_time() -> None:
 
 def test_each_round_counts_what_has_run_since_the_last_move() -> None:
     run, moves = one_moved_pod(every=30.0)
-    assert moves.pods == 3
-    assert moves.gpu_hours == pytest.approx(0.6 * 90 / 3600)
+    assert moves.pods == 2  # at 30 and 60 seconds; not at 90, when the window ends
+    assert moves.gpu_hours == pytest.approx(0.6 * 60 / 3600)
     assert run.scene.progress.ended_at_P[0] == pytest.approx(100.0)
 
 
@@ -243,7 +249,7 @@ def test_a_gang_that_runs_whole_is_not_taken_apart() -> None:
 @pytest.mark.parametrize(
     ("method", "budget", "every", "problem"),
     [
-        ("fragTwoPods", 0.1, None, "unknown method of descheduling 'fragTwoPods'"),
+        ("fragTwoPods", 0.1, None, "unknown method 'fragTwoPods'"),
         ("cosSim", 1.5, None, r"--budget: 1\.5; expected a share of the pods, 0 to 1"),
         ("cosSim", nan, None, "--budget: nan"),
         ("cosSim", -0.1, None, r"--budget: -0\.1"),
@@ -269,8 +275,9 @@ def test_rounds_must_fall_into_the_window(every: float, problem: str) -> None:
 
 
 def test_there_are_ten_rounds_unless_told() -> None:
-    assert moments(100.0, 200.0, None) == pytest.approx([110.0 + 10 * k for k in range(10)])
-    assert moments(0.0, 3600.0, 0.4) == pytest.approx([1440.0, 2880.0])
+    assert rounds_between(100.0, 210.0, None) == pytest.approx([110.0 + 10 * k for k in range(10)])
+    assert rounds_between(0.0, 3600.0, 0.4) == pytest.approx([1440.0, 2880.0])
+    assert rounds_between(0.0, 3600.0, 0.5) == pytest.approx([1800.0])  # none at the very end
 
 
 def test_a_run_without_time_has_one_round() -> None:

@@ -14,7 +14,7 @@ from pilotage.model.workload import Gang, Pod, PodShape, Workload
 from pilotage.policies.api import WorkloadMix
 from pilotage.policies.registry import find_policy
 from pilotage.sim.descheduling import METHODS, budget_of, victims
-from pilotage.sim.engine import Placed, Run, RunSettings
+from pilotage.sim.run import Placed, Run, RunSettings
 from reference.descheduling import cos_sim, frag_multi_pod, frag_one_pod
 from reference.fragmentation import typical_pods
 from reference.machines import Machine

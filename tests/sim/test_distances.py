@@ -13,9 +13,9 @@ from pilotage.model.cluster import Node
 from pilotage.model.workload import Gang, Pod, PodShape, Workload
 from pilotage.policies.registry import find_policy
 from pilotage.sim.distances import gang_distance
-from pilotage.sim.engine import Run, RunSettings
 from pilotage.sim.protocols import Timing, run_openb, run_timed
 from pilotage.sim.results import RunResult
+from pilotage.sim.run import Run, RunSettings
 from pilotage.workloads.generate import shipped
 from pilotage.workloads.topology import labelled
 from pilotage.workloads.trace import Trace
@@ -77,7 +77,7 @@ def test_gangs_are_nearer_with_the_locality_term_and_further_with_spread(
         return mean(value for value in found if value is not None)
 
     alone = mean_distance(policy)
-    assert mean_distance(f"{policy}+{weight}*gang-locality") < alone - 0.1
+    assert mean_distance(f"{policy}+{weight}*gang-locality") < 0.75 * alone
     assert mean_distance(f"{policy}+{weight}*gang-spread") > alone
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pilotage.model.errors import InputError
+from pilotage.model.errors import InputError, PilotageError
 from pilotage.sim import engines
-from pilotage.sim.engines import LocalEngine, tasks_of
+from pilotage.sim.engines import DEATHS, LocalEngine, tasks_of
 from pilotage.sim.protocols import Timing
 from pilotage.sim.run_store import encode
 from pilotage.sim.specs import RunSpec, TraceSource
@@ -23,8 +23,7 @@ def source(tmp_path: Path) -> TraceSource:
     return TraceSource(tmp_path / "nodes.csv", tmp_path / "pods.csv")
 
 
-def test_two_processes_give_the_same_results(source: TraceSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "SECONDS_WORTH_A_PROCESS", 1e-6)
+def test_two_processes_give_the_same_results(source: TraceSource) -> None:
     specs = [RunSpec(source, policy, seed, "openb", leftover=True) for seed in (9, 3) for policy in ("fgd", "random")]
     timing = Timing(load=1.1, mtbf_hours=5.0)
     specs += [RunSpec(source, "fgd", seed, "timed", 1.1, timing, leftover=seed == 1) for seed in (1, 2)]
@@ -56,7 +55,9 @@ def test_little_work_is_done_in_this_process(source: TraceSource, monkeypatch: p
 
     monkeypatch.setattr(engines, "ProcessPoolExecutor", no_pool)
     tasks = tasks_of([RunSpec(source, "fgd", seed, "openb") for seed in range(4)])
-    assert sum(map(len, LocalEngine(8).finished(tasks))) == 4
+    assert sum(map(len, LocalEngine(None).finished(tasks))) == 4
+    with pytest.raises(AssertionError, match="a process was started"):
+        list(LocalEngine(2).finished(tasks))  # a number that is asked for is a number that is used
 
 
 def test_runs_of_one_arrival_order_are_a_task_unless_they_are_long(
@@ -69,9 +70,50 @@ def test_runs_of_one_arrival_order_are_a_task_unless_they_are_long(
     assert [spec for task in tasks_of(specs) for spec in task] == specs
 
 
-def test_an_error_of_a_run_reaches_the_caller(source: TraceSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "SECONDS_WORTH_A_PROCESS", 1e-6)
+def test_an_error_of_a_run_reaches_the_caller(source: TraceSource) -> None:
     tasks = tasks_of([RunSpec(source, "fgd", seed, "timed", 1.0, Timing(load=-1.0)) for seed in (1, 2)])
     for jobs in (1, 2):
         with pytest.raises(InputError, match="load -1"):
             list(LocalEngine(jobs).finished(tasks))
+
+
+MORTAL = """
+import os, signal
+from pathlib import Path
+from pilotage.policies.api import FeatureSchema
+class Mortal:
+    name = "mortal@1"
+    features = FeatureSchema()
+    scope = "node"
+    normalise = "none"
+    def prepare(self, mix):
+        lives = Path(__file__).with_name("deaths")
+        if (left := int(lives.read_text())) > 0:
+            lives.write_text(str(left - 1))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self
+    def score(self, batch, out_BN, device_BN):
+        out_BN[:] = 0
+"""
+
+
+@pytest.mark.parametrize("deaths", [1, DEATHS])
+def test_what_a_killed_process_had_not_finished_is_run_again(source: TraceSource, tmp_path: Path, deaths: int) -> None:
+    (tmp_path / "mortal.py").write_text(MORTAL)
+    (tmp_path / "deaths").write_text(str(deaths))
+    specs = [RunSpec(source, policy, s, "openb") for s in (1, 2) for policy in ("fgd", f"{tmp_path}/mortal.py:Mortal")]
+    finished = LocalEngine(2).finished(tasks_of(specs))
+    if deaths == DEATHS:
+        with pytest.raises(PilotageError, match="processes were killed 3 times"):
+            list(finished)
+        return
+    assert sorted(spec.seed for task in finished for spec, _, _ in task) == [1, 1, 2, 2]
+
+
+def test_a_trace_that_changes_on_the_way_is_noticed(source: TraceSource) -> None:
+    spec = RunSpec(source, "fgd", 1, "openb", digest=source.load().digest)
+    spec.execute()
+    assert source.pods is not None
+    openb.write_pods(source.pods, openb_like_pods(70))
+    with pytest.raises(InputError, match="has changed since the comparison began"):
+        spec.execute()

@@ -8,9 +8,9 @@ from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.model.workload import Pod, PodShape, Workload
 from pilotage.policies.registry import find_policy
-from pilotage.sim.engine import NodeEvent, Run, RunSettings
 from pilotage.sim.explaining import explain_pod
 from pilotage.sim.protocols import openb_run
+from pilotage.sim.run import NodeEvent, Run, RunSettings
 from pilotage.workloads.generate import openb_like_nodes, openb_like_pods
 from pilotage.workloads.trace import Trace
 

@@ -14,7 +14,7 @@ from pilotage.model.errors import InputError
 from pilotage.model.workload import Gang, Pod, PodShape, Workload
 from pilotage.policies.registry import find_policy
 from pilotage.sim.details import reason_text
-from pilotage.sim.engine import NodeEvent, Run, RunSettings
+from pilotage.sim.run import NodeEvent, Run, RunSettings
 
 GIB = 2**30
 

@@ -9,7 +9,7 @@ from pilotage.model.cluster import Node
 from pilotage.model.errors import PolicyError
 from pilotage.model.workload import FloatArray, IntArray, Pod, PodShape, Workload
 from pilotage.policies.api import DecisionBatch, FeatureSchema, Normalise, Scope, WorkloadMix
-from pilotage.sim.engine import Run
+from pilotage.sim.run import Run
 
 NODES = [Node(f"n{i}", 4000, 100, gpu_count=2) for i in range(5)]
 

@@ -11,12 +11,21 @@ from hypothesis import strategies as st
 
 from pilotage.model.cluster import Node
 from pilotage.model.constraints import Constraints, Requirement
-from pilotage.model.workload import Pod, PodShape, Workload
+from pilotage.model.workload import Gang, Pod, PodShape, Workload
 from pilotage.policies.registry import find_policy
 from pilotage.report.planning import as_dict, planning_table
-from pilotage.sim.engine import Placed, Run, RunSettings
-from pilotage.sim.planning import Arrivals, Plan, PlanSummary, lower_bound, plan, smallest_addition, summarise
+from pilotage.sim.planning import (
+    Arrivals,
+    Plan,
+    PlanSummary,
+    first_refused,
+    lower_bound,
+    plan,
+    smallest_addition,
+    summarise,
+)
 from pilotage.sim.protocols import arrival_of
+from pilotage.sim.run import Placed, Run, RunSettings
 from pilotage.workloads.generate import openb_like_nodes, openb_like_pods
 from pilotage.workloads.node_template import parse
 from pilotage.workloads.trace import Trace
@@ -44,6 +53,24 @@ def works(nodes: list[Node], ranks: list[int], wanted: list[PodShape], policy: s
     run = Run(all_nodes, workload_of(wanted), find_policy(policy), RunSettings(seed=7), rank_N=rank_N)
     run.advance()
     return bool((run.scene.progress.node_P >= 0).all())
+
+
+def test_a_policy_that_looks_at_racks_may_need_nodes_that_stay_empty() -> None:
+    """A rack that grows with added nodes draws the gang away from the one node that another pod needs."""
+
+    def node(name: str, rack: str, cpu: int) -> Node:
+        labels = (("topology.kubernetes.io/rack", rack), ("topology.kubernetes.io/zone", "z"))
+        return Node(name, cpu, GIB, labels=labels)
+
+    nodes = [node("a", "r1", 1000), node("b", "r2", 3000), node("c", "r3", 2000)]
+    gang = Gang("g", 4)
+    pods = [*(Pod(f"g{i}", PodShape(1000), gang=gang) for i in range(4)), Pod("large", PodShape(2500))]
+    arrivals = Arrivals(nodes, Workload.of(pods), np.arange(3))
+    policy = find_policy("gang-locality")
+    found = plan(arrivals, policy, nodes[0], 20)
+    enough = [k for k in range(21) if first_refused(arrivals.run(policy, nodes[0], k)) is None]
+    assert enough
+    assert found.added == enough[0]
 
 
 @st.composite

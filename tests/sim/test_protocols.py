@@ -11,9 +11,9 @@ from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import Pod, PodShape, Workload
 from pilotage.policies.registry import find_policy
-from pilotage.sim.engine import NodeEvent, Run, RunSettings
 from pilotage.sim.protocols import Timing, failures, mix_of, openb_run, run_openb, run_timed, timed_run
 from pilotage.sim.results import timed_result
+from pilotage.sim.run import NodeEvent, Run, RunSettings
 from pilotage.workloads.generate import Times, openb_like_nodes, openb_like_pods
 from pilotage.workloads.trace import Trace
 

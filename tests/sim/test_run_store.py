@@ -14,7 +14,7 @@ from pilotage.sim.compare import Comparison, compare
 from pilotage.sim.engines import Finished, LocalEngine, Task
 from pilotage.sim.protocols import Timing
 from pilotage.sim.run_store import PLACE, SECONDS, RunStore, decode, encode, run_key
-from pilotage.sim.specs import RunSpec, TraceSource
+from pilotage.sim.specs import RunSpec, TraceSource, policy_of
 from pilotage.workloads import openb
 from pilotage.workloads.generate import Times, openb_like_nodes, openb_like_pods
 
@@ -70,13 +70,12 @@ def test_a_run_is_found_only_where_everything_is_the_same(source: TraceSource, t
     ]
     keys = [run_key(one) for one in (spec, *others)]
     assert len(set(keys)) == len(keys)
-    openb.write_pods(tmp_path / "pods.csv", openb_like_pods(61))
-    again = replace(spec, source=TraceSource(tmp_path / "nodes.csv", tmp_path / "." / "pods.csv", None))
-    assert run_key(again) == keys[0]  # read before: a comparison sees one state of a file
     moved = tmp_path / "elsewhere"
     moved.mkdir()
-    openb.write_pods(moved / "pods.csv", openb_like_pods(61))
-    assert run_key(replace(spec, source=TraceSource(tmp_path / "nodes.csv", moved / "pods.csv"))) != keys[0]
+    (moved / "pods.csv").write_bytes((tmp_path / "pods.csv").read_bytes())
+    assert run_key(replace(spec, source=TraceSource(tmp_path / "nodes.csv", moved / "pods.csv"))) == keys[0]
+    openb.write_pods(tmp_path / "pods.csv", openb_like_pods(61))
+    assert run_key(spec) != keys[0]  # the file has changed
 
 
 def test_an_edit_of_a_users_policy_is_noticed(source: TraceSource, tmp_path: Path) -> None:
@@ -85,6 +84,41 @@ def test_an_edit_of_a_users_policy_is_noticed(source: TraceSource, tmp_path: Pat
     before = run_key(spec)
     (tmp_path / "mine.py").write_text(POLICY.format(value=2))
     assert run_key(spec) != before
+
+
+def test_an_edit_of_what_a_users_policy_imports_is_noticed(
+    source: TraceSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "their_weights.py").write_text("WEIGHT = 1\n")
+    (tmp_path / "weighing.py").write_text("from their_weights import WEIGHT\n" + POLICY.format(value="WEIGHT"))
+    spec = replace(specs_of(source)[0], policy="weighing:Mine")
+    before = run_key(spec)
+    (tmp_path / "their_weights.py").write_text("WEIGHT = -1\n")
+    assert run_key(spec) != before
+
+
+def test_a_policy_may_say_what_else_it_depends_on(source: TraceSource, tmp_path: Path) -> None:
+    keys = []
+    for fingerprint in ("one", "two"):
+        (tmp_path / "mine.py").write_text(POLICY.format(value=1))
+        spec = replace(specs_of(source)[0], policy=f"{tmp_path}/mine.py:Mine")
+        policy_of(spec.policy).__class__.fingerprint = fingerprint  # type: ignore[attr-defined]
+        keys.append(run_key(spec))
+    assert keys[0] != keys[1]
+
+
+def test_a_torn_line_of_seconds_costs_no_other(source: TraceSource, tmp_path: Path) -> None:
+    spec = specs_of(source)[1]
+    result, _ = spec.execute()
+    RunStore(tmp_path).keep(spec, result, 1.0)
+    with (tmp_path / PLACE / SECONDS).open("a") as stream:
+        stream.write('\n["abc", 1.')
+    other = specs_of(source)[0]
+    RunStore(tmp_path).keep(other, other.execute()[0], 2.5)
+    found = RunStore(tmp_path).find(other)
+    assert found is not None
+    assert found[1] == 2.5
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,20 @@ from pilotage.sim.consolidation import Consolidation
 from pilotage.sim.scenario import FIELDS, MAX_BYTES, Scenario, parse_loads, parse_price, read_scenario
 from pilotage.sim.specs import TraceSource
 
+POLICY = """
+from pilotage.policies.api import FeatureSchema
+class Mine:
+    name = "mine@1"
+    features = FeatureSchema()
+    scope = "node"
+    normalise = "none"
+    def prepare(self, mix):
+        return self
+    def score(self, batch, out_BN, device_BN):
+        out_BN[:] = 0
+"""
 HEAD = "apiVersion: pilotage/v1\nkind: Comparison\n"
+TRACE = HEAD + "traces: [openb-like]\n"
 WHOLE = (
     HEAD
     + """
@@ -109,11 +122,18 @@ def test_seeds_may_be_a_list(tmp_path: Path) -> None:
         (HEAD + "traces: &a [*a]\n", 3, "refers to itself"),
         (HEAD + "traces: !!python/object/apply:os.system [ls]\n", 3, "tag"),
         (HEAD + "traces: [\n", None, "not YAML"),
+        (TRACE + "consolidation: {method: frag}\n", 4, "did you mean 'fragMultiPod'"),
+        (TRACE + "baseline: nope\n", 4, "unknown policy 'nope'"),
+        (TRACE + "baseline: round-robin\n", 4, "does not take part"),
+        (TRACE + "loads: [1.3, 1.3]\n", 4, "a load is given twice"),
+        (TRACE + "timed: {arrivals: 5}\n", 4, "has no effect on runs of the OpenB protocol"),
+        (TRACE + "protocol: timed\ntimed:\n  arrivals: 5\n", 6, "has no effect on the trace's own times"),
+        (HEAD + "traces:\n  - openb-lik\n", 3, "did you mean 'openb-like'"),
     ],
 )
 def test_a_bad_file_is_refused_with_the_line(tmp_path: Path, text: str, line: int | None, said: str) -> None:
     with pytest.raises(InputError) as caught:
-        read(tmp_path, text)
+        read(tmp_path, text).comparison()
     assert said in str(caught.value)
     if line is not None:
         assert (caught.value.file, caught.value.row) == (str(tmp_path / "scenario.yaml"), line)
@@ -122,6 +142,25 @@ def test_a_bad_file_is_refused_with_the_line(tmp_path: Path, text: str, line: in
 def test_a_file_of_many_megabytes_is_not_a_scenario(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"larger than {MAX_BYTES} bytes"):
         read(tmp_path, HEAD + "#" * MAX_BYTES)
+
+
+def test_an_option_that_wins_is_blamed_itself(tmp_path: Path) -> None:
+    scenario = read(tmp_path, TRACE + "loads: [1.3]\n").under(Scenario(loads=(1.0, 1.0)))
+    with pytest.raises(InputError) as caught:
+        scenario.comparison()
+    assert (caught.value.file, caught.value.field) == (None, "--load")
+
+
+def test_files_of_policies_are_relative_to_the_scenario(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(POLICY)
+    found = read(tmp_path, TRACE + "policies: [fgd, 2*mine.py:Mine+fgd]\n")
+    assert found.policies == ("fgd", f"2*{tmp_path}/mine.py:Mine+fgd")
+
+
+def test_one_seed_is_enough_where_nothing_is_left_to_chance(tmp_path: Path) -> None:
+    assert read(tmp_path, TRACE + "protocol: timed\n").comparison().seeds == (42,)
+    assert len(read(tmp_path, TRACE + "protocol: timed\nloads: [0.9]\n").comparison().seeds) == 5
+    assert len(read(tmp_path, TRACE + "protocol: timed\ntimed: {mtbfHours: 5}\n").comparison().seeds) == 5
 
 
 def test_aliases_that_grow_without_end_are_refused(tmp_path: Path) -> None:
@@ -138,11 +177,12 @@ def test_aliases_that_grow_without_end_are_refused(tmp_path: Path) -> None:
         (Scenario(budget=0.1), "--budget: has no effect without --consolidate"),
         (Scenario(every=1.0), "--every: has no effect without --consolidate"),
         (Scenario(consolidate="fragMultiPod", every=1.0), "--every: the OpenB protocol knows no time"),
-        (Scenario(consolidate="frag"), "did you mean"),
+        (Scenario(consolidate="frag"), "--consolidate: unknown method 'frag'; did you mean"),
         (Scenario(loads=(1.0, 1.0)), "--load: a load is given twice"),
         (Scenario(mtbf=1.0), "--mtbf: has no effect on runs of the OpenB protocol"),
         (Scenario(protocol="timed", arrivals=5), "--arrivals: has no effect on the trace's own times"),
         (Scenario(seeds=tuple(range(300_000))), "1200000 runs; expected at most 1000000"),
+        (Scenario(seeds=tuple(range(150_000)), consolidate="cosSim"), "1200000 runs"),
     ],
 )
 def test_what_makes_no_sense_together_is_refused(scenario: Scenario, said: str) -> None:

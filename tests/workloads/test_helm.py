@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pilotage.model.errors import InputError
+from pilotage.workloads import helm
 from pilotage.workloads.helm import render_chart
 from pilotage.workloads.manifests import read_manifests
 
@@ -47,6 +50,23 @@ def test_helm_that_closes_its_output_and_stays_is_ended(tmp_path: Path, stand_in
         render_chart("app", tmp_path, time_limit=0.2)
 
 
+def test_helm_ends_with_whoever_started_it(
+    tmp_path: Path, stand_in: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+
+    def interrupted(process: subprocess.Popen[bytes], *_: object) -> tuple[bytes, bytes]:
+        started.append(process.pid)
+        raise KeyboardInterrupt
+
+    stand_in("exec /bin/sleep 600")
+    monkeypatch.setattr(helm, "_read", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        render_chart("app", tmp_path)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(started[0], signal.SIGKILL)  # should it still be there, it goes now
+
+
 def test_helm_that_fails_says_why(tmp_path: Path, stand_in: Callable[[str], None]) -> None:
     stand_in("echo 'chart is missing' >&2; exit 3")
     with pytest.raises(InputError, match="helm template ends with code 3: chart is missing"):
@@ -80,9 +100,9 @@ def real_helm() -> str | None:
 
 @pytest.mark.skipif(real_helm() is None and os.environ.get("CI") != "true", reason="no helm; set PILOTAGE_HELM")
 def test_real_helm_renders_a_chart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    helm = real_helm()
-    assert helm is not None, "helm is missing: set PILOTAGE_HELM (with CI=true this is a failure, not a skip)"
-    monkeypatch.setenv("PATH", str(Path(helm).parent))
+    program = real_helm()
+    assert program is not None, "helm is missing: set PILOTAGE_HELM (with CI=true this is a failure, not a skip)"
+    monkeypatch.setenv("PATH", str(Path(program).parent))
     chart = tmp_path / "chart"
     (chart / "templates").mkdir(parents=True)
     (chart / "Chart.yaml").write_text("{apiVersion: v2, name: web, version: 0.1.0}\n")

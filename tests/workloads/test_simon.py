@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from pilotage.model.cluster import Node
-from pilotage.model.constraints import Requirement
+from pilotage.model.constraints import Requirement, Taint
 from pilotage.model.errors import InputError
 from pilotage.model.workload import FOREVER, Gang, Pod, PodShape, Workload
 from pilotage.policies.api import TypicalPods
@@ -20,6 +21,7 @@ from pilotage.policies.simon_plugins import DotProduct
 from pilotage.workloads.manifests import read_manifests
 from pilotage.workloads.simon import MAX_CONFIG_BYTES, App, read_cluster_config
 from pilotage.workloads.simon_arrival import inflation, simon_arrival
+from pilotage.workloads.simon_daemons import beside_daemons, daemons_on
 from pilotage.workloads.simon_pods import SimonCluster, SimonPods, read_app, read_cluster, unpinned
 from pilotage.workloads.simon_scheduler import DEFAULT_SCORES, SchedulerConfig, read_scheduler_config
 from pilotage.workloads.simon_survey import refuse_unsupported
@@ -115,6 +117,8 @@ def test_paths_count_from_the_working_directory_first(place: Path, monkeypatch: 
         ("ratio: 1.3", "ratio: .nan", "a number from -100 to 100"),
         ("ratio: 1.3", "ratio: much", "is text 'much'"),
         ("ratio: 1.3", "ratio: 1e9", "a number from -100 to 100"),
+        ("ratio: 1.3", f"ratio: {'9' * 400}", "a number from -100 to 100"),
+        ("gpuResWeight: 0.5", f"gpuResWeight: {'9' * 400}", "a number from 0 to 1e+06"),
         ("ratio: 0.1", "ratio: 2", "descheduleConfig.ratio: is a number '2'"),
         ("seed: 42", "seed: 1.5", "workloadTuningConfig.seed: is a number '1.5'"),
         ("fragOnePod", "fragOne", "did you mean 'fragOnePod'"),
@@ -124,6 +128,9 @@ def test_paths_count_from_the_working_directory_first(place: Path, monkeypatch: 
             "{customConfig: nowhere}",
             "row 6, document 1, spec.cluster.customConfig: 'nowhere'",
         ),
+        ("{customConfig: cluster}", f"{{customConfig: {'x' * 300}}}", "xxx' does not exist"),
+        ("{customConfig: cluster}", '{customConfig: "a\\0"}', "does not exist"),
+        ("FilePrefix: nodes", 'FilePrefix: "a\\0"', "nodeSnapshotCSVFilePrefix: holds a null character"),
         ("{customConfig: cluster}", "{kubeConfig: admin.conf}", "needs a live cluster"),
         ("{customConfig: cluster}", "{customConfig: cluster, kubeConfig: admin.conf}", "needs a live cluster"),
         ("{customConfig: cluster}", "{}", "spec.cluster.customConfig: is missing"),
@@ -445,6 +452,58 @@ def test_an_app_is_read_on_the_nodes_of_the_cluster(place: Path) -> None:
     app.write_text(NODE.replace("n0", "n1"))
     with pytest.raises(InputError, match="an app brings no nodes"):
         read_app(app, place / "cluster", known)
+
+
+# DaemonSets on nodes that planning adds
+
+
+def daemon_set(name: str, requests: str = "{}", spec: str = "", annotations: str = "{}") -> str:
+    container = f"{{name: main, resources: {{requests: {requests}}}}}"
+    template = f"{{metadata: {{annotations: {annotations}}}, spec: {{containers: [{container}]{spec}}}}}"
+    return f"{{apiVersion: apps/v1, kind: DaemonSet, metadata: {{name: {name}}}, spec: {{template: {template}}}}}"
+
+
+def test_daemons_of_a_further_node_go_by_selectors_taints_and_marks(place: Path) -> None:
+    found = cluster(
+        place,
+        daemon_set("everywhere"),
+        daemon_set("in-zone", spec=", nodeSelector: {zone: a}"),
+        daemon_set("elsewhere", spec=", nodeSelector: {zone: b}"),
+        daemon_set("one-node", spec=", nodeSelector: {kubernetes.io/hostname: n0}"),
+        daemon_set("tolerant", spec=", tolerations: [{operator: Exists}]"),
+        daemon_set("marked", annotations="{simon/pod-unscheduled: 'true'}"),
+    ).survey
+    node = Node("n1", 8000, 2**33, labels=(("kubernetes.io/hostname", "n1"), ("zone", "a")))
+    assert sorted(daemons_on(node, [found, found])) == ["everywhere", "in-zone", "tolerant"]
+    tainted = replace(node, taints=(Taint("special"), Taint("node.kubernetes.io/unschedulable")))
+    assert sorted(daemons_on(tainted, [found])) == ["tolerant"]
+    cordoned = replace(node, taints=(Taint("node.kubernetes.io/unschedulable"),))
+    assert sorted(daemons_on(cordoned, [found])) == ["everywhere", "in-zone", "tolerant"]
+
+
+def test_daemons_take_their_requests_off_every_resource() -> None:
+    node = Node("n", 8000, 2**33, 10, 4, "T4", extended=(("a/b", 3), ("c/d", 1)))
+    daemons = {"one": PodShape(1000, 2**30, 1000, 2, extended=(("a/b", 3),)), "other": PodShape(500, 0, 250, 1, "T4")}
+    left = beside_daemons(node, daemons)
+    assert (left.cpu_milli, left.memory_bytes, left.pods, left.gpu_count) == (6500, 7 * 2**30, 8, 1)
+    assert left.extended == (("a/b", 0), ("c/d", 1))
+    assert beside_daemons(node, {}) == node
+
+
+@pytest.mark.parametrize(
+    ("shape", "short"),
+    [
+        (PodShape(8001), "cpu"),
+        (PodShape(0, 2**34), "memory"),
+        (PodShape(gpu_milli=1000, gpu_count=3), "GPUs"),
+        (PodShape(gpu_milli=500, gpu_count=1, gpu_models="A10"), "GPUs of the right model"),
+        (PodShape(extended=(("x/y", 1),)), "x/y"),
+    ],
+)
+def test_daemons_that_do_not_fit_are_refused(shape: PodShape, short: str) -> None:
+    node = Node("n", 8000, 2**33, gpu_count=2, gpu_model="T4")
+    with pytest.raises(InputError, match=f"--add-nodes: such a node has not enough {short} for the pods of DaemonSets"):
+        beside_daemons(node, {"agent": shape})
 
 
 # Order of arrival

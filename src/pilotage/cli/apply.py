@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,15 +57,18 @@ def apply(
     if scheduler_config is None:
         problem = "a scheduler configuration is needed: it says which plugins score nodes and which GPU a pod gets"
         raise InputError(problem, field="-s", expected="a KubeSchedulerConfiguration, see examples/06_simon")
+    if add_nodes is not None and out is not None:
+        problem = "has no effect beside --add-nodes, which writes no snapshots"
+        raise InputError(problem, field="--out", expected="one of the two")
     check_place(out)
     config, scheduler = read_cluster_config(simon_config), read_scheduler_config(scheduler_config)
+    unused = ["-e has no effect"] if extended_resources else []
+    config = replace(config, notes=(*config.notes, *unused))
     if add_nodes is not None:
         _plan(config, scheduler, add_nodes, strict, as_json)
         return
     with console().status("running"):
         applied = apply_config(config, scheduler, out)
-    if extended_resources:
-        applied.notes.append("-e has no effect")
     _print(applied, as_json)
     if strict and applied.failures:
         raise typer.Exit(1)
@@ -75,19 +80,24 @@ def _plan(config: ClusterConfig, scheduler: SchedulerConfig, spec: str, strict: 
 
     with console().status("planning"):
         found = plan_config(config, scheduler, spec)
+    _print_notes(found.notes)
     if as_json:
-        print_json({"name": config.name, "node": spec, **as_dict([found])})
+        print_json({"name": config.name, "node": spec, **as_dict([found.plan]), "notes": found.notes})
     else:
-        results().print(planning_table([found], f"{config.name}: {spec}"))
-    if strict and found.added is None:
+        results().print(planning_table([found.plan], f"{config.name}: {spec}"))
+    if strict and found.plan.added is None:
         raise typer.Exit(1)
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        console().print(f"note: {note}", soft_wrap=True)
 
 
 def _print(applied: Applied, as_json: bool) -> None:
     from pilotage.report.analysis import applied_report, verdict
 
-    for note in applied.notes:
-        console().print(f"note: {note}", soft_wrap=True)
+    _print_notes(applied.notes)
     for path in applied.files:
         console().print(f"wrote {path}", soft_wrap=True)
     if as_json:

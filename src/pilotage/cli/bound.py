@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from pilotage.cli.options import (
     JobsOption,
     JsonOption,
@@ -28,7 +26,7 @@ def bound(
     trace: ManyTracesOption = None,
     seeds: SeedsOption = None,
     load: LoadsOption = None,
-    jobs: JobsOption = os.cpu_count() or 1,
+    jobs: JobsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Packing bound of each trace and seed: the highest GPU allocation of any run that takes the early pods.
@@ -52,7 +50,7 @@ def bound(
         outcome = compare(comparison, LocalEngine(jobs))
     if not outcome.bounds:
         raise InputError("the packing bound is about GPUs", expected="nodes with GPUs and pods that ask for them")
-    table = Table("trace", "seed", "forced load %", "bound %", "FGD %", title="Packing bound")
+    table = Table("trace", "load", "seed", "forced load %", "bound %", "FGD %", title="Packing bound")
     for run in outcome.runs:
         found = outcome.bounds[run.trace, run.load, run.seed]
         if as_json:
@@ -60,6 +58,7 @@ def bound(
                 {
                     "trace": run.trace,
                     "seed": run.seed,
+                    "load": run.load,
                     "forced_load_percent": found.forced_load_percent,
                     "bound_percent": found.bound_percent,
                 }
@@ -67,6 +66,6 @@ def bound(
         else:
             limit = "none" if found.bound_percent is None else f"{found.bound_percent:.2f}"
             cells = (f"{found.forced_load_percent:.2f}", limit, f"{run.gpu_allocation_percent:.2f}")
-            table.add_row(run.trace, str(run.seed), *cells)
+            table.add_row(run.trace, f"{run.load:g}", str(run.seed), *cells)
     if not as_json:
         results().print(table)

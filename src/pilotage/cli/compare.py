@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -112,7 +111,7 @@ def compare(
             "--every", min=0.001, help="timed: hours between moves.  [default: ten times in all]", rich_help_panel=PLAN
         ),
     ] = None,
-    jobs: JobsOption = os.cpu_count() or 1,
+    jobs: JobsOption = None,
     engine: Annotated[
         Literal["local", "ray"], typer.Option("--engine", help="local: processes. ray: a Ray cluster.")
     ] = "local",
@@ -163,6 +162,9 @@ def compare(
     if add_nodes is not None:
         # Chance needs hundreds of nodes more, each tried: not without being asked for.
         wanted = Scenario(policies=DEFAULT_POLICIES[:-1]).under(wanted)
+        for name, given in (("--engine", engine != "local"), ("--fresh", fresh), ("--baseline", baseline is not None)):
+            if given:
+                raise InputError("has no effect on planning", field=name, expected="--add-nodes without it")
     comparison = wanted.comparison()
     if add_nodes is not None:
         _plan(comparison, add_nodes, out, as_json)
@@ -183,7 +185,7 @@ def compare(
         results().print(summary_table(outcome))
 
 
-def _engine(name: str, address: str | None, jobs: int) -> Engine:
+def _engine(name: str, address: str | None, jobs: int | None) -> Engine:
     if name == "local":
         from pilotage.sim.engines import LocalEngine
 
@@ -192,6 +194,9 @@ def _engine(name: str, address: str | None, jobs: int) -> Engine:
         return LocalEngine(jobs)
     from pilotage.sim.ray_engine import RayEngine
 
+    if address is not None and jobs is not None:
+        problem = "a cluster has as many processes as it was started with"
+        raise InputError(problem, field="--jobs", expected="--address without it")
     return RayEngine(address, jobs)
 
 
@@ -223,6 +228,9 @@ def _plan(comparison: Comparison, spec: str, out: Path | None, as_json: bool) ->
     from pilotage.sim.specs import policy_of
     from pilotage.workloads.node_template import parse
 
+    for name, value in (("--consolidate", comparison.consolidation), ("--price", comparison.price)):
+        if value is not None:
+            raise InputError("has no effect on planning", field=name, expected="--add-nodes without it")
     if comparison.protocol != "openb":
         problem = "timed runs let pods wait, so any number of nodes will do"
         raise InputError(problem, field="--add-nodes", expected="--protocol openb")

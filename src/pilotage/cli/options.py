@@ -40,7 +40,9 @@ ManyTracesOption = Annotated[
 SeedsOption = Annotated[
     str | None, typer.Option("--seeds", metavar="LIST", help="Seeds such as 42-46 or 1,5,9.  [default: 42-46]")
 ]
-JobsOption = Annotated[int, typer.Option("--jobs", min=1, max=1024, help="Processes.  [default: all cores]")]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", min=1, max=1024, help="Processes.  [default: all cores, if worth it]")
+]
 ProtocolOption = Annotated[
     Protocol, typer.Option("--protocol", help="openb: arrivals only, as published. timed: arrivals and departures.")
 ]

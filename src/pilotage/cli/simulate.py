@@ -28,8 +28,8 @@ from pilotage.cli.options import (
 from pilotage.model.errors import InputError
 
 if TYPE_CHECKING:
-    from pilotage.sim.engine import Run
     from pilotage.sim.results import RunResult
+    from pilotage.sim.run import Run
 
 EXAMPLE = "Example: pilotage simulate --trace openb-like --policy fgd --seed 42 --explain pod-000255"
 

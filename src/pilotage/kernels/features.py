@@ -22,7 +22,7 @@ POD_FEATURES = (
     "priority",
     "draw",  # a seeded random number in [0, 1), new for each decision
     "gang_placed",  # pods of its gang that have a node
-    "gang_left",  # pods of its gang that have none, it itself included; 0 = no gang
+    "gang_left",  # pods of its gang that still need one, it itself included; 0 = no gang
 )
 POD_CPU, POD_MEMORY, POD_GPU_MILLI, POD_GPU_COUNT, POD_CPU_SCORED, POD_MEMORY_SCORED, POD_PRIORITY, POD_DRAW = range(8)
 POD_GANG_PLACED, POD_GANG_LEFT = 8, 9

@@ -12,7 +12,7 @@ from pilotage.kernels.features import (
     POD_GANG_LEFT,
     POD_GANG_PLACED,
 )
-from pilotage.kernels.scene import RUNS, Scene
+from pilotage.kernels.scene import NOT_ARRIVED, RUNS, WAITS, Scene
 
 
 @inner
@@ -20,10 +20,11 @@ def look_around(scene: Scene, pod: int) -> None:
     """Fills the columns for the decision about `pod`."""
     around, timeline = scene.neighbours, scene.timeline
     g, s = timeline.gang_P[pod], timeline.shape_P[pod]
-    placed = count_members(scene, g) if g >= 0 else 0
-    members = timeline.gang_start_G[g + 1] - timeline.gang_start_G[g] if g >= 0 else 0
+    placed, left = 0, 0
+    if g >= 0:
+        placed, left = count_members(scene, g)
     scene.shapes.pod_SF[s, POD_GANG_PLACED] = placed
-    scene.shapes.pod_SF[s, POD_GANG_LEFT] = members - placed
+    scene.shapes.pod_SF[s, POD_GANG_LEFT] = left
     if g < 0 and around.shown_1[0] == 0:
         return  # every column is zero already
     around.shown_1[0] = g + 1
@@ -44,17 +45,19 @@ def look_around(scene: Scene, pod: int) -> None:
 
 
 @inner
-def count_members(scene: Scene, g: int) -> int:
-    """Placed pods of gang g: counted by node (in its column), rack and zone; returns how many there are."""
+def count_members(scene: Scene, g: int) -> tuple[int, int]:
+    """Pods of gang g that run, counted by node (in its column), rack and zone too; and those that will need a node."""
     around, timeline, cluster = scene.neighbours, scene.timeline, scene.cluster
     around.in_zone_Z[:] = 0
     around.in_rack_K[:] = 0
     for n in range(scene.node_NF.shape[0]):
         scene.node_NF[n, GANG_ON_NODE] = 0.0
-    placed = 0
+    placed, left = 0, 0
     for q in range(timeline.gang_start_G[g], timeline.gang_start_G[g + 1]):
         member = timeline.gang_member_Q[q]
-        if scene.progress.state_P[member] != RUNS:
+        state = scene.progress.state_P[member]
+        left += state in (NOT_ARRIVED, WAITS)
+        if state != RUNS:
             continue
         n = scene.progress.node_P[member]
         placed += 1
@@ -63,7 +66,7 @@ def count_members(scene: Scene, g: int) -> int:
             around.in_zone_Z[cluster.zone_N[n]] += 1
         if cluster.rack_N[n] >= 0:
             around.in_rack_K[cluster.rack_N[n]] += 1
-    return placed
+    return placed, left
 
 
 @inner

@@ -31,6 +31,16 @@ class InputError(PilotageError):
         where = ", ".join(place for place in places if place)
         super().__init__((f"{where}: " if where else "") + problem + (f"; expected {expected}" if expected else ""))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Sent between processes as a plain InputError: the message is made already."""
+        return _input_error, (self.problem, self.file, self.row, self.field, self.expected)
+
+
+def _input_error(
+    problem: str, file: object | None, row: int | None, field: str | None, expected: str | None
+) -> InputError:
+    return InputError(problem, file=file, row=row, field=field, expected=expected)
+
 
 class UnknownNameError(InputError):
     """A name that is not known, with the nearest known ones."""

@@ -28,12 +28,10 @@ from pilotage.policies.mix import typical_pods
 
 
 @dataclass(frozen=True)
-class DeviceChoice:
-    """Scores of `policy`; devices by `device_rule`, whatever device the policy names."""
+class ScoresOf:
+    """What a policy is that takes its scores from another one."""
 
     policy: Policy
-    device_rule: DeviceRule
-    typical: Typical | None = None
 
     @property
     def name(self) -> str:
@@ -50,6 +48,14 @@ class DeviceChoice:
     @property
     def normalise(self) -> Normalise:
         return self.policy.normalise
+
+
+@dataclass(frozen=True)
+class DeviceChoice(ScoresOf):
+    """Scores of `policy`; devices by `device_rule`, whatever device the policy names."""
+
+    device_rule: DeviceRule
+    typical: Typical | None = None
 
     @property
     def rules(self) -> Rules | None:

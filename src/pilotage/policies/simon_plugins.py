@@ -27,7 +27,7 @@ from pilotage.policies.api import (
     ask,
     prepared,
 )
-from pilotage.policies.device_choice import DeviceChoice
+from pilotage.policies.device_choice import DeviceChoice, ScoresOf
 from pilotage.policies.registry import registered
 from pilotage.policies.weighted import WeightedSum
 
@@ -137,15 +137,10 @@ PUBLISHED = DotProduct()  # the settings of the published experiments: a compile
 
 
 @dataclass(frozen=True)
-class DotProductDevices:
+class DotProductDevices(ScoresOf):
     """Scores of `policy`; a share of a GPU goes to the device that matches best by `matching`."""
 
-    policy: Policy
     matching: DotProduct
-
-    @property
-    def name(self) -> str:
-        return self.policy.name
 
     @property
     def features(self) -> FeatureSchema:
@@ -153,14 +148,6 @@ class DotProductDevices:
         return FeatureSchema(
             pod=tuple(dict.fromkeys(own.pod + other.pod)), node=tuple(dict.fromkeys(own.node + other.node))
         )
-
-    @property
-    def scope(self) -> Scope:
-        return self.policy.scope
-
-    @property
-    def normalise(self) -> Normalise:
-        return self.policy.normalise
 
     def prepare(self, mix: WorkloadMix) -> Policy:
         return replace(self, policy=prepared(self.policy, mix))

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from pilotage.report.markup import Cell, table, text
-from pilotage.report.metrics import duration, number, signed
+from pilotage.report.metrics import duration, number, rounded, signed
 from pilotage.report.savings import (
     HOURS_PER_MONTH,
     HOURS_PER_YEAR,
@@ -117,7 +117,7 @@ def cluster_words(section: Section) -> str:
 
 def _certainty(saving: Saving) -> str:
     if saving.low is None or saving.high is None:
-        return "One seed gives no interval: another order of arrivals may give another answer."
+        return "One run gives no interval: another order of arrivals may give another answer."
     if saving.verdict is Verdict.SAME:
         return f"The difference is less than 0.1 {saving.unit} either way."
     spread = f"95 % interval {_signed(saving.low)} to {_signed(saving.high)} {saving.unit}"
@@ -129,9 +129,9 @@ def _certainty(saving: Saving) -> str:
 def _money_words(saving: Saving, price: Price) -> str:
     month, year = (money(saving, price, hours) for hours in (HOURS_PER_MONTH, HOURS_PER_YEAR))
     unit = text(price.unit)
-    words = f"Worth about <b>{_rounded(month.amount)} {unit} a month</b>, <b>{_rounded(year.amount)} {unit} a year</b>"
+    words = f"Worth about <b>{rounded(month.amount)} {unit} a month</b>, <b>{rounded(year.amount)} {unit} a year</b>"
     if year.low is not None and year.high is not None:
-        words += f" (95 % interval {_rounded(year.low)} to {_rounded(year.high)} {unit} a year)"
+        words += f" (95 % interval {rounded(year.low)} to {rounded(year.high)} {unit} a year)"
     if saving.verdict is Verdict.UNCLEAR:
         words += "; as the interval includes zero, count on nothing"
     return f"{words}."
@@ -214,7 +214,7 @@ def _saving_cell(saving: Saving | None, price: Price | None) -> Cell:
         html += f" &plusmn; {number(saving.high - saving.amount, digits)}"
     if price is not None and saving.unit == "GPUs":
         year = money(saving, price, HOURS_PER_YEAR).amount
-        html += f"<small>{'+' if year > 0 else ''}{_rounded(year)}</small>"
+        html += f"<small>{'+' if year > 0 else ''}{rounded(year)}</small>"
     return Cell(html, note="unclear" if saving.verdict in (Verdict.UNCLEAR, Verdict.SAME) else "")
 
 
@@ -232,11 +232,6 @@ def _digits(amount: float) -> int:
 
 def _amount(amount: float) -> str:
     return number(amount, _digits(amount))
-
-
-def _rounded(amount: float) -> str:
-    """Three significant digits: more would pretend to be known."""
-    return number(float(f"{amount:.3g}"), 0 if abs(amount) >= 100 else 2)
 
 
 def _signed(amount: float) -> str:

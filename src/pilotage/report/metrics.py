@@ -48,7 +48,7 @@ METRICS = {
     "gang_distance": Metric(
         "Gang distance", "", 3, "between the pods of a gang: 0 same node, 1 same rack, 2 same zone, 3 further; mean"
     ),
-    "moved_pods": Metric("Pods moved", "", 1, "pods that consolidation moved to another node"),
+    "moved_pods": Metric("Pods moved", "", 1, "pods that consolidation took from their place"),
     "moved_gpus": Metric("GPUs moved", "", 1, "GPUs that the moved pods ask for"),
     "moved_gpu_hours": Metric("GPU hours moved", "", 1, "GPU time that the moved pods had already run"),
 }
@@ -99,6 +99,11 @@ def number(value: float, digits: int) -> str:
     """With thousands separated and a true minus sign; zero has none."""
     text = f"{abs(value):,.{digits}f}"
     return f"\N{MINUS SIGN}{text}" if value < 0 and text.strip("0.,") else text
+
+
+def rounded(amount: float) -> str:
+    """Three significant digits: more would pretend to be known."""
+    return number(float(f"{amount:.3g}"), 0 if abs(amount) >= 100 else 2)
 
 
 def signed(value: float, digits: int) -> str:

@@ -43,8 +43,16 @@ def _protocol(comparison: Comparison) -> str:
     timing = comparison.timing
     if comparison.protocol == "timed":
         words.append(f"Warm-up: {number(100 * timing.warm_up, 0)} % of the arrivals' time.")
+        if timing.arrivals is not None:
+            words.append(f"{number(timing.arrivals, 0)} pods drawn.")
         if timing.mtbf_hours is not None:
             words.append(f"Nodes fail every {timing.mtbf_hours:g} h on average, for {timing.mttr_hours:g} h.")
+    moving = comparison.consolidation
+    if moving is not None:
+        every = "" if moving.every_hours is None else f", every {moving.every_hours:g} h"
+        words.append(f"Consolidation by {moving.method}: at most {100 * moving.budget:g} % of the running pods{every}.")
+    if comparison.price is not None:
+        words.append(f"A GPU hour costs {comparison.price.per_gpu_hour:g} {comparison.price.unit}".rstrip() + ".")
     return text(" ".join(words))
 
 

@@ -8,11 +8,15 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 
+from pilotage.report.metrics import rounded
+from pilotage.report.savings import HOURS_PER_YEAR, Saving, Verdict, best_of, money
+from pilotage.report.section import Section, sections_of
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from pilotage.policies.explain import Explanation
-    from pilotage.sim.compare import Outcome, Row
+    from pilotage.sim.compare import Outcome, Price, Row
 
 GPU_COLUMNS = {
     "gpu_allocation_percent": "GPU %",
@@ -33,6 +37,7 @@ CPU_COLUMNS = {
 }
 _DIGITS = {"failed_pods": 0, "gpu_weighted_wait": 0, "mean_wait": 0, "cpu_variance": 5, "moved_pods": 0}
 _WITH_INTERVAL = ("gpu_allocation_percent", "cpu_allocation_percent", "gpu_weighted_wait")  # 80 columns are few
+_GIVE_WAY = ("lost_before_l0_percent", "failed_pods")
 _LEGEND = (
     "±: 95 % interval over seeds, paired for differences.",
     "GPU: allocated. frag.: free, but of no use to typical pods. lost: asked for by pods refused early (before L0). "
@@ -40,46 +45,55 @@ _LEGEND = (
 )  # without and with the packing bound
 
 
-def columns_of(outcome: Outcome, trace: str) -> dict[str, str]:
-    """Metrics worth showing for a trace, the one that differences are about first, with their short names."""
-    has_gpus = any(node.gpu_count for t in outcome.traces if t.name == trace for node in t.nodes)
-    measured = {row.metric for row in outcome.summary if row.trace == trace}
-    known = GPU_COLUMNS if has_gpus else CPU_COLUMNS
-    return {metric: name for metric, name in known.items() if metric in measured}
-
-
 def summary_table(outcome: Outcome) -> RenderableType:
     """One table per trace and load: mean and 95 % interval, paired difference to the baseline, room closed."""
-    tables: list[RenderableType] = []
-    for trace, load in dict.fromkeys((row.trace, row.load) for row in outcome.summary):
-        rows = {(row.policy, row.metric): row for row in outcome.summary if (row.trace, row.load) == (trace, load)}
-        policies = list(dict.fromkeys(policy for policy, _ in rows))
-        columns = columns_of(outcome, trace)
-        first = rows[policies[0], next(iter(columns))]
-        title = _title(outcome, trace, load)
-        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
-        table.add_column("policy", no_wrap=True)
-        for name in columns.values():
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("difference", justify="right", no_wrap=True)
-        if outcome.bounds:
-            table.add_column("room", justify="right", no_wrap=True)
-        for policy in policies:
-            own = rows[policy, first.metric]
-            cells = [_interval(rows[policy, metric]) if (policy, metric) in rows else "-" for metric in columns]
-            table.add_row(policy, *cells, _difference(own), *([_room(own)] if outcome.bounds else []))
-        tables.append(table)
-    return Group(*tables, _LEGEND[1] if outcome.bounds else _LEGEND[0])
+    parts: list[RenderableType] = []
+    for section in sections_of(outcome):
+        parts.append(_section_table(section))
+        if best := best_of(section):
+            parts.append(_answer(best, outcome.comparison.price if section.gpus else None) + "\n")
+    return Group(*parts, _LEGEND[1] if outcome.bounds else _LEGEND[0])
 
 
-def _title(outcome: Outcome, trace: str, load: float) -> str:
-    comparison = outcome.comparison
-    seeds = len(comparison.seeds)
-    here = [bound.bound_percent for (name, at, _), bound in outcome.bounds.items() if (name, at) == (trace, load)]
-    bounds = [bound for bound in here if bound]
-    bound = f", packing bound {sum(bounds) / len(bounds):.2f} %" if bounds else ""
-    at = f"load {load:g}" if load else "load of the trace"
-    return f"{trace}: {comparison.protocol}, {at}, {seeds} seed{'s' if seeds > 1 else ''}{bound}"
+def _section_table(section: Section) -> Table:
+    columns = _columns_of(section)
+    table = Table(title=_title(section), title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    table.add_column("policy", overflow="fold")  # the one that gives way where there is little room
+    for name in (*columns.values(), "difference", *(["room"] if section.bounds else [])):
+        table.add_column(name, justify="right", no_wrap=True)
+    for policy in section.policies:
+        own = section.row(policy)
+        known = [section.rows.get((policy, metric)) for metric in columns]
+        cells = ["-" if row is None else _interval(row) for row in known]
+        table.add_row(policy, *cells, _difference(own), *([_room(own)] if section.bounds else []))
+    return table
+
+
+def _columns_of(section: Section) -> dict[str, str]:
+    """Metrics worth a column, the one that differences are about first; others give way to what a run is about."""
+    known = GPU_COLUMNS if section.gpus else CPU_COLUMNS
+    found = {metric: name for metric, name in known.items() if metric in {metric for _, metric in section.rows}}
+    special = "moved_pods" in found or "gang_distance" in found
+    return {metric: name for metric, name in found.items() if not special or metric not in _GIVE_WAY}
+
+
+def _title(section: Section) -> str:
+    bound = "" if section.bound is None else f", packing bound {section.bound:.2f} %"
+    at = f"load {section.load:g}" if section.load else "load of the trace"
+    seeds = len({run.seed for run in section.runs})
+    return f"{section.trace.name}: {section.protocol}, {at}, {seeds} seed{'s' if seeds > 1 else ''}{bound}"
+
+
+def _answer(best: Saving, price: Price | None) -> str:
+    """The operator's question, in a sentence."""
+    if best.verdict is Verdict.UNCLEAR or best.verdict is Verdict.SAME:
+        return f"No difference between {best.policy} and {best.baseline} can be told from these seeds."
+    spread = "one run" if best.low is None else f"95 %: {best.low:,.0f} to {best.high:,.0f}"
+    words = f"{best.policy} would have kept {best.amount:,.0f} {best.unit} more busy than {best.baseline} ({spread})"
+    if price is None:
+        return f"{words}."
+    year = money(best, price, HOURS_PER_YEAR)
+    return f"{words}, worth {rounded(year.amount)} {price.unit}".rstrip() + " a year."
 
 
 def _interval(row: Row) -> str:

@@ -7,7 +7,7 @@ see how much more would fit (ScheduleInflation), moving pods (PostEviction, Post
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,22 +19,23 @@ from pilotage.kernels.meters import empty_meters, measure_all
 from pilotage.kernels.scene import REFUSED, RUNS
 from pilotage.model.cluster import ClusterState
 from pilotage.model.errors import InputError
-from pilotage.model.workload import FOREVER, IntArray, PodShape, Workload
+from pilotage.model.workload import FOREVER, GPU_MILLI, IntArray, PodShape
 from pilotage.policies.api import Policy, WorkloadMix
 from pilotage.policies.mix import typical_pods
 from pilotage.policies.simon_plugins import plugin_policy
 from pilotage.sim.cluster_analysis import Analysis, analyse, occupied
 from pilotage.sim.details import reason_text
-from pilotage.sim.engine import Placed, Run, RunSettings
 from pilotage.sim.planning import Arrivals, Plan, plan
+from pilotage.sim.run import Placed, Run, RunSettings
 from pilotage.sim.snapshots import Seated, write_pods, write_tables
 from pilotage.workloads.helm import render_chart
-from pilotage.workloads.node_template import parse
+from pilotage.workloads.node_template import copies, parse
 from pilotage.workloads.simon import App, ClusterConfig
 from pilotage.workloads.simon_arrival import in_time, inflation, simon_arrival
+from pilotage.workloads.simon_daemons import beside_daemons, daemons_on
 from pilotage.workloads.simon_pods import SimonCluster, SimonPods, read_app, read_cluster, unpinned
 from pilotage.workloads.simon_scheduler import INERT_SCORES, SchedulerConfig
-from pilotage.workloads.simon_survey import refuse_unsupported
+from pilotage.workloads.simon_survey import UNSCHEDULED, refuse_unsupported
 
 MARKED = "marked as unscheduled"
 
@@ -95,25 +96,62 @@ class Applied:
 def apply_config(config: ClusterConfig, scheduler: SchedulerConfig, out: Path | None = None) -> Applied:
     """Carries out a configuration; snapshots go below `out`, or where the configuration says."""
     session, apps = _prepare(config, scheduler)
-    session.carry_out(apps, out)
+    session.carry_out([(app.name, part.pods) for app, part in zip(config.apps, apps, strict=True)], out)
     return session.applied
 
 
-def plan_config(config: ClusterConfig, scheduler: SchedulerConfig, spec: str) -> Plan:
-    """The smallest number of nodes like `spec` with which every pod, those of apps too, gets a place and stays."""
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An answer, and what to know about it."""
+
+    plan: Plan
+    notes: list[str]
+
+
+def plan_config(config: ClusterConfig, scheduler: SchedulerConfig, spec: str) -> Planned:
+    """The smallest number of nodes like `spec` with which every pod, those of apps too, gets a place and stays.
+
+    An added node holds its pods of DaemonSets as well. Pods that are marked as unscheduled are left out.
+    """
     session, apps = _prepare(config, scheduler)
-    pods = Workload.of(pod for part in (session.fed, *(in_time(pods) for _, pods in apps)) for pod in part.workload)
-    nodes = session.cluster.nodes
-    arrivals = Arrivals(nodes, pods, session.rank_N, session.mix, config.seed)
-    return plan(arrivals, session.policy, parse(spec, nodes))
+    nodes, notes = session.cluster.nodes, session.applied.notes
+    fed = SimonPods.joined([session.fed, *(in_time(part.pods) for part in apps)])
+    template = parse(spec, nodes)
+    daemons = daemons_on(copies(template, 1, nodes)[0], (part.survey for part in (session.cluster, *apps)))
+    notes += _planning_notes(config, fed, daemons)
+    tried = fed.workload.take(np.flatnonzero(~fed.marked_P))
+    if not len(tried):
+        raise InputError(f"every pod is marked {UNSCHEDULED}", file=config.cluster, expected="pods to plan for")
+    arrivals = Arrivals(nodes, tried, session.rank_N, session.mix, config.seed)
+    return Planned(plan(arrivals, session.policy, beside_daemons(template, daemons)), notes)
 
 
-def _prepare(config: ClusterConfig, scheduler: SchedulerConfig) -> tuple[_Session, list[tuple[str, SimonPods]]]:
-    """Everything read and checked, nothing placed; and the pods of each app."""
+def _planning_notes(config: ClusterConfig, fed: SimonPods, daemons: Mapping[str, PodShape]) -> list[str]:
+    """What is not as in a run of the configuration."""
+    notes = []
+    if daemons:
+        notes.append(f"each added node holds a pod of every DaemonSet that runs there: {', '.join(daemons)}")
+    if any(0 < shape.gpu_milli < GPU_MILLI for shape in daemons.values()):
+        notes.append("a part of a GPU that a DaemonSet asks for counts as a whole GPU on added nodes")
+    if fed.marked_P.any():
+        notes.append(f"pods marked {UNSCHEDULED}, which fail untried, are left out: {int(fed.marked_P.sum())}")
+    if np.isfinite(fed.workload.duration_P).any():
+        notes.append("deletion times have no effect: room is planned for all pods at once")
+    steps = {
+        "workloadInflationConfig": config.inflation_ratio > 1,
+        "descheduleConfig": config.descheduling,
+        "exportConfig": config.node_csv_prefix or config.pod_yaml_prefix,
+    }
+    return notes + [f"{step} has no effect beside --add-nodes" for step, wanted in steps.items() if wanted]
+
+
+def _prepare(config: ClusterConfig, scheduler: SchedulerConfig) -> tuple[_Session, list[SimonCluster]]:
+    """Everything read and checked, nothing placed; and what the apps bring."""
     cluster = read_cluster(config.cluster)
     if not cluster.nodes:
         raise InputError("there are no nodes", file=config.cluster, expected="at least one Node")
     apps = [_read(app, config.cluster, cluster) for app in config.apps]
+    _refuse_shared_names(config.apps, apps)
     if not any(len(part.pods.workload) for part in (cluster, *apps)):
         raise InputError("there are no pods", file=config.cluster, expected="pods, or objects that make pods")
     notes = [*config.notes, *scheduler.notes]
@@ -121,7 +159,21 @@ def _prepare(config: ClusterConfig, scheduler: SchedulerConfig) -> tuple[_Sessio
         notes += refuse_unsupported(scheduler, part.survey, cluster.nodes, part.pods.workload.shapes)
     session = _Session.start(config, scheduler, cluster)
     session.applied.notes = list(dict.fromkeys(notes))
-    return session, [(app.name, part.pods) for app, part in zip(config.apps, apps, strict=True)]
+    return session, apps
+
+
+def _refuse_shared_names(apps: Sequence[App], parts: Sequence[SimonCluster]) -> None:
+    """Each app is read beside the cluster, where a name given twice is found; not beside the others."""
+    owners: dict[str, App] = {}
+    for app, part in zip(apps, parts, strict=True):
+        for name in part.pods.workload.names:
+            if name in owners:
+                first = owners[name]
+                problem = (
+                    f"the pod {name!r} of app {app.name} is given twice, first in {first.path} of app {first.name}"
+                )
+                raise InputError(problem, file=app.path, expected="one of each name in a namespace")
+            owners[name] = app
 
 
 def _read(app: App, directory: Path, cluster: SimonCluster) -> SimonCluster:
@@ -139,7 +191,7 @@ def _read(app: App, directory: Path, cluster: SimonCluster) -> SimonCluster:
             ) from error
 
 
-def policy_of(scheduler: SchedulerConfig) -> Policy:
+def scheduler_policy(scheduler: SchedulerConfig) -> Policy:
     """All score plugins that tell nodes apart, as one policy. No GPU is asked for where no gpuSelMethod is set."""
     scores = [(name, weight) for name, weight in scheduler.scores if name not in INERT_SCORES]
     return plugin_policy(scores, scheduler.gpu_sel or "best", scheduler.scoring, scheduler.selecting)
@@ -161,7 +213,7 @@ class _Session:
 
     @classmethod
     def start(cls, config: ClusterConfig, scheduler: SchedulerConfig, cluster: SimonCluster) -> _Session:
-        arrival, policy = simon_arrival(cluster.pods, cluster.nodes, config), policy_of(scheduler)
+        arrival, policy = simon_arrival(cluster.pods, cluster.nodes, config), scheduler_policy(scheduler)
         return cls(
             config,
             cluster,
@@ -276,7 +328,7 @@ class _Session:
             self.applied.files += write_tables(tables / tag, self.state, self.seated)
         if manifests is not None:
             without = [failure.pod for failure in self.applied.failures]
-            self.applied.files += write_pods(manifests / tag, [*self.seated, *without])
+            self.applied.files += write_pods(manifests / tag, self.cluster.nodes, [*self.seated, *without])
 
 
 def _mix(pods: SimonPods, config: ClusterConfig) -> WorkloadMix:

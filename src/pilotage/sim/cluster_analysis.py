@@ -18,7 +18,7 @@ from pilotage.kernels.meters import (
 from pilotage.model.cluster import CPU_AXIS, MEMORY_AXIS, ClusterState, Node
 from pilotage.policies.api import WorkloadMix
 from pilotage.policies.mix import typical_pods
-from pilotage.sim.engine import Placed
+from pilotage.sim.run import Placed
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +51,9 @@ METRICS = (
 )  # those that a run has
 
 
+MOVES = ("moved_pods", "moved_gpus", "moved_gpu_hours")
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """What a GPU costs."""
@@ -78,13 +81,30 @@ class Comparison:
     def baseline_name(self) -> str:
         """Full name of the baseline: the one asked for, else FGD where it takes part, else the first policy."""
         names = [find_policy(text).name for text in self.policies]
-        wanted = find_policy(self.baseline or REFERENCE).name
+        try:
+            wanted = find_policy(self.baseline or REFERENCE).name
+        except InputError as error:
+            raise InputError(error.problem, field="--baseline", expected=error.expected) from error
         if wanted in names:
             return wanted
         if self.baseline:
             problem = f"{self.baseline} does not take part"
             raise InputError(problem, field="--baseline", expected=f"one of {', '.join(self.policies)}")
         return names[0]
+
+    def settings(self) -> dict[str, object]:
+        """What was compared, wherever it was said; places of files are no part of it."""
+        timing = {name: value for name, value in asdict(self.timing).items() if name != "load"}
+        return {
+            "protocol": self.protocol,
+            "policies": [find_policy(text).name for text in self.policies],
+            "baseline": self.baseline_name,
+            "seeds": list(self.seeds),
+            "loads": list(self.loads),
+            "timing": timing if self.protocol == "timed" else None,
+            "consolidation": self.consolidation and asdict(self.consolidation),
+            "price": self.price and asdict(self.price),
+        }
 
     def specs(self, policies: Sequence[str]) -> list[RunSpec]:
         """All runs. Policies innermost: the arrivals of a seed are then made once."""
@@ -99,8 +119,9 @@ class Comparison:
                 replace(self.timing, load=load or None),
                 consolidation=variant,
                 leftover=seed == self.seeds[0],
+                digest=digest,
             )
-            for source in self.sources
+            for source, digest in zip(self.sources, [source.load().digest for source in self.sources], strict=True)
             for load in self.loads
             for seed in self.seeds
             for policy in policies
@@ -227,25 +248,30 @@ def summarise(
     reference: str,
 ) -> list[Row]:
     """Rows by trace, load, policy, metric, in the order of the runs; differences are paired by seed."""
-    values: dict[tuple[str, float, str, str], list[float]] = {}
+    values: dict[tuple[str, float, str, str], dict[int, float]] = {}
     for run in runs:
         for metric in METRICS:
             value = getattr(run, metric)
             if value is not None:
-                values.setdefault((run.trace, run.load, run.policy, metric), []).append(float(value))
+                values.setdefault((run.trace, run.load, run.policy, metric), {})[run.seed] = float(value)
+    varied = {key[:3] for key, by_seed in values.items() if len(set(by_seed.values())) > 1}
     rows = []
     for (trace, load, policy, metric), own in values.items():
-        mean = interval(own)
-        base = values.get((trace, load, baseline, metric), [0.0] * len(own))  # moves: the baseline has none
-        if len(base) < len(own):
-            continue  # not measured for every seed: nothing to pair
-        difference = interval(np.subtract(own, base))
+        # Moves: who has none has zero. Other figures are paired over the seeds that have both.
+        base = values.get((trace, load, baseline, metric), dict.fromkeys(own, 0.0) if metric in MOVES else {})
+        pairs = [own[seed] - base[seed] for seed in own if seed in base]
+        if not pairs:
+            continue  # a figure that the baseline has for none of these seeds
+        # Seeds that change nothing at all (own times, no failures) are one run seen several times: no interval.
+        alone = (trace, load, policy) not in varied
+        mean = interval(list(own.values())[: 1 if alone else None])
+        both_alone = alone and (trace, load, baseline) not in varied
+        difference = interval(pairs[: 1 if both_alone else None])
         room = None
         if metric == "gpu_allocation_percent":
             here = [bound for (t, at, _), bound in bounds.items() if (t, at) == (trace, load)]
-            room = _room_closed(
-                {key[2:]: v for key, v in values.items() if key[:2] == (trace, load)}, policy, reference, here
-            )
+            here_values = {key[2:]: [*v.values()] for key, v in values.items() if key[:2] == (trace, load)}
+            room = _room_closed(here_values, policy, reference, here)
         numbers = (mean.mean, mean.low, mean.high, difference.mean, difference.low, difference.high, room)
         a, b, c, d, e, f, g = (None if x is None else round(x, DIGITS) for x in numbers)
         rows.append(Row(trace, policy, metric, a or 0.0, b, c, baseline, d or 0.0, e, f, g, load))

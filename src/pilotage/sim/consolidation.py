@@ -18,7 +18,7 @@ from pilotage.kernels.scene import ARRIVED, REFUSED, RUNS
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.model.workload import GPU_MILLI, FloatArray
 from pilotage.sim.descheduling import METHODS, budget_of, victims
-from pilotage.sim.engine import Run
+from pilotage.sim.run import Run
 
 LEAST_FALL = 1.0  # GPU milli of fragmentation that a move must save; less may be rounding
 MOST_ROUNDS = 100_000
@@ -36,7 +36,7 @@ class Consolidation:
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
-            raise UnknownNameError("method of descheduling", self.method, METHODS)
+            raise UnknownNameError("method", self.method, METHODS, field="--consolidate")
         if not 0 <= self.budget <= 1:
             raise InputError(f"{self.budget:g}", field="--budget", expected="a share of the pods, 0 to 1")
         if self.every_hours is not None and not (isfinite(self.every_hours) and self.every_hours > 0):
@@ -141,22 +141,23 @@ def advance_with_consolidation(run: Run, consolidation: Consolidation) -> Moves:
     """
     start, end = run.settings.measure
     moves = Moves(gpu_hours=0.0)
-    for moment in moments(start, end, consolidation.every_hours):
+    for moment in rounds_between(start, end, consolidation.every_hours):
         run.advance_to(moment)
         moves = moves.and_then(_move_out_some(run, consolidation))
     run.advance_to(end)
     return moves
 
 
-def moments(start: float, end: float, every_hours: float | None) -> list[float]:
+def rounds_between(start: float, end: float, every_hours: float | None) -> list[float]:
     window = (end - start) / HOUR
     if every_hours is None:
-        every_hours = window / USUAL_ROUNDS
-    rounds = window / every_hours + 1e-9  # a tenth of the window ten times is the window
+        every_hours = window / (USUAL_ROUNDS + 1)
+    rounds = window / every_hours
     if not 1 <= rounds <= MOST_ROUNDS:
         problem = f"{every_hours:g} hours: {rounds:.3g} rounds in the {window:.4g} hours that are measured"
         raise InputError(problem, field="--every", expected=f"1 to {MOST_ROUNDS} rounds")
-    return [start + k * every_hours * HOUR for k in range(1, floor(rounds) + 1)]
+    moments = (start + k * every_hours * HOUR for k in range(1, floor(rounds) + 1))
+    return [moment for moment in moments if moment < end]  # moves at the end would cost and could gain nothing
 
 
 def _move_out_some(run: Run, consolidation: Consolidation) -> Moves:

@@ -21,9 +21,10 @@ from pilotage.kernels.scene import RUNS
 from pilotage.model.cluster import CPU_AXIS
 from pilotage.model.errors import UnknownNameError
 from pilotage.model.workload import IntArray
-from pilotage.sim.engine import Run
+from pilotage.sim.run import Run
+from pilotage.workloads.simon import DESCHEDULING_METHODS
 
-METHODS = ("cosSim", "fragOnePod", "fragMultiPod")
+METHODS = DESCHEDULING_METHODS
 SCARCE_CPU, HALF_DEVICE = 2000, 500  # milli: cosSim looks at nodes with less CPU and a device with more left
 
 

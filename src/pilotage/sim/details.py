@@ -10,7 +10,7 @@ from pilotage.kernels.feasibility import FITS
 from pilotage.kernels.meters import METERS
 from pilotage.kernels.scene import POD_STATES
 from pilotage.policies.explain import obstacle_text
-from pilotage.sim.engine import Run
+from pilotage.sim.run import Run
 
 if TYPE_CHECKING:
     import polars as pl

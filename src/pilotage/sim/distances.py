@@ -6,7 +6,7 @@ import numpy as np
 
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import FloatArray, IntArray
-from pilotage.sim.engine import Run
+from pilotage.sim.run import Run
 
 FURTHEST = 3
 

@@ -7,12 +7,15 @@ in any order. What comes out of a run does not depend on where it ran.
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
 
+from pilotage.model.errors import PilotageError
 from pilotage.policies.api import compiled_rules
 from pilotage.sim.results import RunResult
 from pilotage.sim.specs import RunSpec, policy_of
@@ -20,6 +23,7 @@ from pilotage.sim.specs import RunSpec, policy_of
 # A process takes about two seconds to start and load the kernels; it has to have more than that to do.
 SECONDS_WORTH_A_PROCESS = 2.0
 DECISIONS_PER_SECOND = {True: 200_000, False: 4_000}  # compiled or not; rough, only to tell small work from large
+DEATHS = 3  # of processes, after which the machine is taken to be too small
 MOST_SECONDS_OF_A_TASK = 2.0  # what a kill may cost; longer runs are tasks of their own
 
 Finished = tuple[RunSpec, RunResult, float]  # with the seconds it took
@@ -57,21 +61,39 @@ def expected_seconds(spec: RunSpec) -> float:
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """`jobs` processes, or this one where the work is not worth starting others."""
+    """`jobs` processes; None: as many as there are cores, but none beside this one where that is not worth it."""
 
-    jobs: int = 1
+    jobs: int | None = 1
 
     def finished(self, tasks: Sequence[Task]) -> Iterator[list[Finished]]:
-        seconds = sum(expected_seconds(spec) for task in tasks for spec in task)
-        workers = min(self.jobs, len(tasks), int(seconds / SECONDS_WORTH_A_PROCESS))
+        workers = min(self.jobs or self._worthwhile(tasks), len(tasks))
         if workers <= 1:
             yield from map(execute_task, tasks)
             return
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        left = list(tasks)
+        for _ in range(DEATHS):
             try:
-                for done in as_completed([pool.submit(execute_task, task) for task in tasks]):
-                    yield done.result()
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+                for task, results in _in_processes(left, workers):
+                    left.remove(task)
+                    yield results
+                return
+            except BrokenProcessPool:
+                continue  # a process was killed, perhaps for want of memory: what it had not finished is run again
+        raise PilotageError(
+            f"processes were killed {DEATHS} times; finished runs are kept, fewer --jobs need less memory"
+        )
+
+    def _worthwhile(self, tasks: Sequence[Task]) -> int:
+        seconds = sum(expected_seconds(spec) for task in tasks for spec in task)
+        return min(os.cpu_count() or 1, int(seconds / SECONDS_WORTH_A_PROCESS))
+
+
+def _in_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, list[Finished]]]:
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            asked = {pool.submit(execute_task, task): task for task in tasks}
+            for done in as_completed(asked):
+                yield asked[done], done.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

@@ -7,7 +7,7 @@ import numpy as np
 from pilotage.kernels.feasibility import obstacles
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.policies.explain import Explanation, count_reasons, rank_candidates, request_text, verdict
-from pilotage.sim.engine import Run
+from pilotage.sim.run import Run
 
 
 def explain_pod(run: Run, name: str) -> Explanation:

@@ -19,8 +19,8 @@ from pilotage.model.cluster import Node
 from pilotage.model.workload import GPU_MILLI, BoolArray, IntArray, Workload
 from pilotage.policies.api import Policy, WorkloadMix
 from pilotage.policies.explain import request_text
-from pilotage.sim.engine import Placed, Run, RunSettings
 from pilotage.sim.protocols import arrival_of, mix_of
+from pilotage.sim.run import Placed, Run, RunSettings
 from pilotage.workloads.node_template import copies
 from pilotage.workloads.trace import Trace
 
@@ -100,7 +100,7 @@ def _more_would_change_nothing(run: Run, nodes: int, pod: int) -> bool:
     """
     features, rules = run.policy.features, run.rules
     if rules is not None:
-        tells_apart = RANDOM_NODE in rules.rule_K
+        tells_apart = RANDOM_NODE in rules.rule_K or features.about_gangs  # racks grow with added nodes
     else:
         tells_apart = run.policy.scope == "cluster" or "rank" in features.node
     added = np.arange(nodes, len(run.state.nodes))

@@ -10,7 +10,6 @@ import numpy as np
 from pilotage.model.errors import InputError
 from pilotage.policies.api import Policy, WorkloadMix
 from pilotage.sim.consolidation import Consolidation, advance_with_consolidation, consolidate_openb
-from pilotage.sim.engine import NodeEvent, Run, RunSettings
 from pilotage.sim.results import (
     RunResult,
     consolidated_result,
@@ -19,6 +18,7 @@ from pilotage.sim.results import (
     timed_result,
     with_moves,
 )
+from pilotage.sim.run import NodeEvent, Run, RunSettings
 from pilotage.workloads.arrivals import OpenbArrival, openb_arrival, poisson_arrival
 from pilotage.workloads.trace import Trace
 
@@ -118,8 +118,8 @@ def run_openb(
     if consolidation is None:
         result = openb_result(run, trace.name, policy.name, seed, load)
     else:
-        moves = consolidate_openb(run, consolidation).moves
-        result = consolidated_result(openb_result(run, trace.name, policy.name, seed, load), run, moves)
+        moved = consolidate_openb(run, consolidation)
+        result = consolidated_result(openb_result(run, trace.name, policy.name, seed, load), run, moved)
     return replace(result, leftover=left_on_nodes(run)) if leftover else result
 
 

@@ -57,7 +57,7 @@ class RayEngine:
     def _expect_answer(self) -> None:
         """Ray itself tries for minutes where nobody listens."""
         host, colon, port = (self.address or "").rpartition(":")
-        if not colon or not port.isdigit() or "/" in host:
+        if not colon or not (port.isascii() and port.isdigit()) or "/" in host:
             return
         try:
             socket.create_connection((host, int(port)), timeout=SECONDS_TO_ANSWER).close()

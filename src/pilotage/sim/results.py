@@ -22,10 +22,10 @@ from pilotage.kernels.meters import (
 from pilotage.kernels.scene import FINISHED, RUNS, WAITS
 from pilotage.model.workload import POD_KINDS, BoolArray, FloatArray, IntArray
 from pilotage.sim.bound import DIGITS
-from pilotage.sim.consolidation import Moves
+from pilotage.sim.consolidation import Consolidated, Moves
 from pilotage.sim.distances import gang_distance
-from pilotage.sim.engine import Run
 from pilotage.sim.openb_tables import OpenbTables, openb_tables
+from pilotage.sim.run import Run
 
 
 @dataclass(frozen=True)
@@ -186,19 +186,25 @@ def _result(run: Run, failed_P: BoolArray, meter_M: FloatArray, given: dict[str,
     )
 
 
-def consolidated_result(result: RunResult, run: Run, moves: Moves) -> RunResult:
-    """A run of the OpenB protocol after its pods were moved: the state at the end, not the last load column."""
-    meter_M, capacity = run.scene.meters.total_M, float(run.state.gpu_capacity_milli)
-    frag, idle = _fragmentation(meter_M)
+def consolidated_result(result: RunResult, run: Run, done: Consolidated) -> RunResult:
+    """A run of the OpenB protocol after its pods were moved.
+
+    The last load column is a mean over decisions, and moving pods comes after the last of them. So what the moves
+    changed, from the state before them to that after them, is added to the column: without moves nothing changes.
+    """
+    capacity = float(run.state.gpu_capacity_milli)
+    (frag_before, idle_before), (frag, idle) = _fragmentation(done.before_M), _fragmentation(done.after_M)
+    gained = float(done.after_M[GPU_USED] - done.before_M[GPU_USED])
     after = replace(
         result,
-        gpu_allocation_percent=_percent(meter_M[GPU_USED], capacity),
-        fragmentation_percent=_percent(frag, capacity),
-        fragmentation_idle_percent=_percent(frag, idle),
+        gpu_allocation_percent=result.gpu_allocation_percent + _percent(gained, capacity),
+        fragmentation_percent=result.fragmentation_percent + _percent(frag - frag_before, capacity),
+        fragmentation_idle_percent=result.fragmentation_idle_percent
+        + (_percent(frag, idle) - _percent(frag_before, idle_before)),
         tables=None,
         curve=None,
     )
-    return with_moves(after, moves)
+    return with_moves(after, done.moves)
 
 
 def with_moves(result: RunResult, moves: Moves) -> RunResult:

@@ -12,8 +12,12 @@ import hashlib
 import inspect
 import json
 import math
+import sys
+import sysconfig
+from contextlib import suppress
 from dataclasses import asdict, fields
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +68,8 @@ class RunStore:
         key = run_key(spec)
         make_directory(self._place)
         replace_file(self._place / f"{key}.json", json.dumps(encode(result)).encode())
-        with (self._place / SECONDS).open("a") as stream:
-            stream.write(json.dumps([key, seconds]) + "\n")
+        with suppress(OSError), (self._place / SECONDS).open("a") as stream:  # nice to know, no more
+            stream.write("\n" + json.dumps([key, seconds]))  # in front: the last line of an ended run may be torn
 
     def _read_seconds(self) -> dict[str, float]:
         known: dict[str, float] = {}
@@ -104,21 +108,33 @@ def run_key(spec: RunSpec) -> str:
 
 @cache
 def code_hash() -> str:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(f"{np.__version__} {version('numba')} {version('scipy')}".encode())
     for folder in _SOURCES:
-        for path in sorted((_PACKAGE / folder).glob("*.py")):
+        for path in sorted((_PACKAGE / folder).glob("*.[pt]*")):  # modules and tables
             digest.update(f"{folder}/{path.name}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
 
 def _identity(policy: Policy) -> list[str]:
-    """Its name, and a hash of its file where that is not part of this program."""
+    """Its name; of one from outside also its code and its `fingerprint`, where it has one (of weights, say)."""
     if isinstance(policy, WeightedSum):
         return [policy.name, *(text for part in policy.parts for text in _identity(part))]
-    source = inspect.getsourcefile(type(policy))
-    if source is None or Path(source).resolve().is_relative_to(_PACKAGE):
+    source = Path(inspect.getsourcefile(type(policy)) or __file__).resolve()
+    if source.is_relative_to(_PACKAGE):
         return [policy.name]
-    return [policy.name, hashlib.sha256(Path(source).read_bytes()).hexdigest()]
+    return [policy.name, _outside_code(source), str(getattr(policy, "fingerprint", ""))]
+
+
+def _outside_code(source: Path) -> str:
+    """Hash of a policy's file and of every loaded module that is part of neither Python nor an installed package."""
+    loaded = {getattr(module, "__file__", None) or "" for module in tuple(sys.modules.values())}
+    paths = {Path(file).resolve() for file in loaded if file.endswith(".py")}
+    installed = [Path(place).resolve() for place in sysconfig.get_paths().values()]
+    own = {path for path in paths if not any(path.is_relative_to(place) for place in (*installed, _PACKAGE))}
+    digest = hashlib.sha256()
+    for path in sorted({source, *own}):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 # Results as JSON

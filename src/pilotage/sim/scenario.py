@@ -16,15 +16,16 @@ A scenario file is YAML::
     consolidation: {method: fragMultiPod, budget: 0.02, everyHours: 6}
     price: {perGpuHour: 2.5, unit: EUR}
 
-Only traces are required; an option given beside the file wins over it.
+Only traces are required; an option given beside the file wins over it. Files of policies (mine.py:Tight) are relative
+to the scenario too; naming one runs its code.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from pilotage.model.errors import InputError
@@ -34,7 +35,7 @@ from pilotage.sim.consolidation import Consolidation
 from pilotage.sim.protocols import Timing
 from pilotage.sim.specs import TraceSource
 from pilotage.workloads.fields import Field
-from pilotage.workloads.yaml_documents import read_documents
+from pilotage.workloads.yaml_documents import only_document
 
 API_VERSION, KIND = "pilotage/v1", "Comparison"
 FIELDS = (
@@ -55,6 +56,18 @@ MAX_SEEDS = 10_000
 MAX_LOAD = 100.0
 MAX_RUNS = 1_000_000
 
+_OWN_FILE = re.compile(r"[^*+\s]+\.py(?=:)")  # of a policy text such as 2*mine.py:Tight+fgd
+_OPTIONS = {
+    "--load": "loads",
+    "--baseline": "baseline",
+    "--arrivals": "arrivals",
+    "--warm-up": "warm_up",
+    "--mtbf": "mtbf",
+    "--mttr": "mttr",
+    "--consolidate": "consolidate",
+    "--budget": "budget",
+    "--every": "every",
+}  # option, field of a scenario
 DEFAULT_POLICIES = ("fgd", "best-fit", "gpu-packing", "random")
 DEFAULT_SEEDS = (42, 43, 44, 45, 46)
 
@@ -77,21 +90,38 @@ class Scenario:
     budget: float | None = None
     every: float | None = None
     price: Price | None = None
+    places: Mapping[str, Field] = field(default_factory=dict, compare=False)  # of what a file says, by option
 
     def under(self, other: Scenario) -> Scenario:
         """This one, but what `other` says wins."""
-        said = {f.name: getattr(other, f.name) for f in fields(other)}
-        return replace(self, **{name: value for name, value in said.items() if value is not None})
+        given = {f.name: getattr(other, f.name) for f in fields(other) if f.name != "places"}
+        said = {name: value for name, value in given.items() if value is not None}
+        kept = {option: place for option, place in self.places.items() if _OPTIONS[option] not in said}
+        return replace(self, **said, places={**kept, **other.places})
 
     def comparison(self) -> Comparison:
+        """Everything checked. What is wrong is said of the option, or of the place in the file that set it."""
+        try:
+            return self._comparison()
+        except InputError as error:
+            place = self.places.get(error.field or "")
+            if place is None or error.file is not None:
+                raise
+            raise place.error(error.problem, error.expected) from error
+
+    def _comparison(self) -> Comparison:
         if not self.traces:
             raise InputError("no trace given", expected="--nodes FILE --pods FILE, or --trace openb-like")
         protocol = self.protocol or "openb"
         loads = checked_loads(self.loads, protocol)
+        policies, seeds = self.policies or DEFAULT_POLICIES, self.seeds or self._usual_seeds(protocol, loads)
+        count = len(self.traces) * len(policies) * len(seeds) * len(loads) * (1 if self.consolidate is None else 2)
+        if count > MAX_RUNS:
+            raise InputError(f"{count} runs", expected=f"at most {MAX_RUNS}")
         comparison = Comparison(
             sources=distinct_traces(self.traces),
-            policies=self.policies or DEFAULT_POLICIES,
-            seeds=self.seeds or DEFAULT_SEEDS,
+            policies=policies,
+            seeds=seeds,
             protocol=protocol,
             loads=loads,
             baseline=self.baseline,
@@ -99,10 +129,13 @@ class Scenario:
             consolidation=self._consolidation(protocol),
             price=self.price,
         )
-        count = len(comparison.sources) * len(comparison.policies) * len(comparison.seeds) * len(loads)
-        if count > MAX_RUNS:
-            raise InputError(f"{count} runs", expected=f"at most {MAX_RUNS}")
+        _ = comparison.baseline_name  # takes part, or is refused here
         return comparison
+
+    def _usual_seeds(self, protocol: str, loads: tuple[float, ...]) -> tuple[int, ...]:
+        """One where nothing is left to chance: a trace's own times, no failures, policies that draw nothing."""
+        drawn = protocol == "openb" or any(loads) or self.mtbf is not None
+        return DEFAULT_SEEDS if drawn else DEFAULT_SEEDS[:1]
 
     def _consolidation(self, protocol: str) -> Consolidation | None:
         for name, value in (("--budget", self.budget), ("--every", self.every)):
@@ -120,19 +153,17 @@ class Scenario:
 
 
 def read_scenario(path: Path) -> Scenario:
-    documents = list(read_documents(path, max_bytes=MAX_BYTES))
-    if len(documents) != 1:
-        raise InputError(f"holds {len(documents)} documents", file=path, expected="one")
-    root = Field.of(documents[0])
+    root = Field.of(only_document(path, max_bytes=MAX_BYTES))
     root.get("apiVersion").choice((API_VERSION,))
     root.get("kind").choice((KIND,))
     root.only(*FIELDS)
     timed = root.get("timed").only("arrivals", "warmUp", "mtbfHours", "mttrHours")
     moving = root.get("consolidation").only("method", "budget", "everyHours")
     policies, seeds, loads = root.get("policies"), root.get("seeds"), root.get("loads")
+    texts = tuple(_OWN_FILE.sub(lambda own: str(path.parent / own[0]), text) for text in policies.string_list())
     return Scenario(
         traces=tuple(_source(entry, path.parent) for entry in root.get("traces").elements()) or None,
-        policies=policies.located(lambda: checked_policies(policies.string_list())) if policies.present else None,
+        policies=policies.located(lambda: checked_policies(texts)) if policies.present else None,
         seeds=_seeds(seeds) if seeds.present else None,
         loads=tuple(entry.number(high=MAX_LOAD) for entry in loads.elements()) or None,
         protocol=root.get("protocol").choice(("openb", "timed"), "openb") if root.get("protocol").present else None,
@@ -145,6 +176,17 @@ def read_scenario(path: Path) -> Scenario:
         budget=_given(moving.get("budget"), high=1.0),
         every=_given(moving.get("everyHours"), low=0.001),
         price=_price(root.get("price").only("perGpuHour", "unit")),
+        places={
+            "--load": loads,
+            "--baseline": root.get("baseline"),
+            "--arrivals": timed.get("arrivals"),
+            "--warm-up": timed.get("warmUp"),
+            "--mtbf": timed.get("mtbfHours"),
+            "--mttr": timed.get("mttrHours"),
+            "--consolidate": moving.get("method"),
+            "--budget": moving.get("budget"),
+            "--every": moving.get("everyHours"),
+        },
     )
 
 
@@ -154,7 +196,9 @@ def _given(entry: Field, *, low: float = 0.0, high: float = 1e9) -> float | None
 
 def _source(entry: Field, base: Path) -> TraceSource:
     if isinstance(entry.value, str):
-        return TraceSource(name=entry.text())
+        source = TraceSource(name=entry.text())
+        entry.located(source.load)
+        return source
     entry.only("name", "nodes", "pods")
     nodes, pods, name = (entry.get(key) for key in ("nodes", "pods", "name"))
     if not (nodes.present or pods.present or name.present):
@@ -192,8 +236,8 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise InputError(f"{part.strip()!r} runs backwards", field="--seeds", expected=f"{last}-{first}")
-        if last - first >= MAX_SEEDS:
-            raise InputError(f"{part.strip()!r} has too many seeds", field="--seeds", expected=f"at most {MAX_SEEDS}")
+        if len(seeds) + last - first >= MAX_SEEDS:
+            raise InputError(f"too many seeds up to {part.strip()!r}", field="--seeds", expected=f"at most {MAX_SEEDS}")
         seeds.extend(range(first, last + 1))
     if len(set(seeds)) < len(seeds):
         raise InputError("a seed is given twice", field="--seeds")

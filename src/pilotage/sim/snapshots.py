@@ -18,8 +18,8 @@ from pilotage.model.cluster import MEMORY_AXIS, PODS_AXIS, ClusterState, Node
 from pilotage.model.workload import MIB, Pod, PodShape, Workload
 from pilotage.workloads.files import make_directory, replace_file
 from pilotage.workloads.manifest_writing import Manifest, ManifestDumper, pod_manifests
+from pilotage.workloads.nodespec import HOSTNAME
 from pilotage.workloads.podsets import DEFAULT_NAMESPACE
-from pilotage.workloads.simon_pods import HOSTNAME
 from pilotage.workloads.simon_survey import GPU_INDEX, UNSCHEDULED
 
 # Nominal memory of a device in MiB; models that are not listed have an empty cell.
@@ -139,10 +139,11 @@ def _part(memory: int | None, milli: int) -> object:
     return "" if memory is None else memory * milli // 1000
 
 
-def write_pods(directory: Path, pods: Sequence[Seated]) -> list[Path]:
+def write_pods(directory: Path, nodes: Sequence[Node], pods: Sequence[Seated]) -> list[Path]:
     """pod-snapshot.yaml: pods pinned to their nodes and devices; those without a place are marked."""
+    hostnames = {node.name: dict(node.labels)[HOSTNAME] for node in nodes}
     manifests = pod_manifests(Workload.of(Pod(pod.name, pod.shape) for pod in pods))
-    documents = [_pinned(manifest, pod) for manifest, pod in zip(manifests, pods, strict=True)]
+    documents = [_pinned(manifest, pod, hostnames) for manifest, pod in zip(manifests, pods, strict=True)]
     make_directory(directory)
     path = directory / "pod-snapshot.yaml"
     data = yaml.dump_all(documents, Dumper=ManifestDumper, sort_keys=False, explicit_start=True, encoding="utf-8")
@@ -150,10 +151,10 @@ def write_pods(directory: Path, pods: Sequence[Seated]) -> list[Path]:
     return [path]
 
 
-def _pinned(manifest: Manifest, pod: Seated) -> Manifest:
+def _pinned(manifest: Manifest, pod: Seated, hostnames: dict[str, str]) -> Manifest:
     annotations = manifest["metadata"]["annotations"]
     if pod.node:
-        manifest["spec"]["nodeSelector"] = {HOSTNAME: pod.node}
+        manifest["spec"]["nodeSelector"] = {HOSTNAME: hostnames[pod.node]}
         annotations |= {GPU_INDEX: pod.index} if pod.index else {}
     else:
         annotations[UNSCHEDULED] = "true"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from pilotage.model.errors import InputError
 from pilotage.policies.api import Policy
 from pilotage.policies.registry import find_policy
 from pilotage.sim.consolidation import Consolidation
@@ -24,11 +25,20 @@ class TraceSource:
     name: str | None = None
 
     def load(self) -> Trace:
-        return _load(self)
+        return _load(self, tuple(_state(path) for path in (self.nodes, self.pods)))
+
+
+def _state(path: Path | None) -> tuple[int, int] | None:
+    """Changes when a file is written; not for what lies in directories."""
+    try:
+        found = path.stat() if path is not None else None
+    except OSError:
+        return None  # whoever reads it will say so
+    return None if found is None else (found.st_mtime_ns, found.st_size)
 
 
 @lru_cache(maxsize=16)
-def _load(source: TraceSource) -> Trace:
+def _load(source: TraceSource, _state: object) -> Trace:
     return load_trace(nodes=source.nodes, pods=source.pods, name=source.name)
 
 
@@ -49,6 +59,7 @@ class RunSpec:
     timing: Timing = field(default_factory=Timing)
     consolidation: Consolidation | None = None
     leftover: bool = False  # whether the result holds what is left on the nodes
+    digest: str = ""  # of the trace that is meant; "" = whatever the source holds
 
     @property
     def label(self) -> str:
@@ -62,6 +73,8 @@ class RunSpec:
         A machine that cannot read the trace or find the policy is given them.
         """
         trace, policy = trace or self.source.load(), policy or policy_of(self.policy)
+        if self.digest and trace.digest != self.digest:
+            raise InputError(f"the trace {trace.name!r} has changed since the comparison began", file=self.source.pods)
         started = time.perf_counter()
         if self.protocol == "openb":
             result = run_openb(trace, policy, self.seed, self.load, self.consolidation, leftover=self.leftover)

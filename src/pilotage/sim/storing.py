@@ -75,6 +75,7 @@ def _provenance(outcome: Outcome, command: str) -> dict[str, object]:
         "command": command,
         "pilotage": __version__,
         "traces": {trace.name: trace.digest for trace in outcome.traces},
+        "settings": outcome.comparison.settings(),
     }
 
 

@@ -45,16 +45,22 @@ def openb_arrival(workload: Workload, nodes: tuple[Node, ...], load: float, seed
     gorand.shuffle(source, order)
     capacity = GPU_MILLI * sum(node.gpu_count for node in nodes)
     rows, added = tuned_rows(source, workload, by_name, order, load * capacity) if load > 0 else (order, 0)
+    rank_N = drawn_ranks(source, nodes)
+    kept = len(rows) - added
+    names = [workload.names[i] for i in rows[:kept]]
+    names += [f"{workload.names[i]}-tuned-{k}" for k, i in enumerate(rows[kept:])]
+    return OpenbArrival(workload.take(rows, names), rank_N)
+
+
+def drawn_ranks(source: gorand.GoSource, nodes: tuple[Node, ...]) -> IntArray:
+    """The order of nodes that the published simulator draws once the pods are in order: the rank of each node."""
     for _ in range(HIDDEN_DRAWS):
         gorand.int63(source)
     permutation = np.zeros(len(nodes), np.int64)
     gorand.permutation(source, permutation)
     rank_N = np.empty(len(nodes), np.int64)
     rank_N[sorted(range(len(nodes)), key=lambda n: nodes[n].name)] = permutation
-    kept = len(rows) - added
-    names = [workload.names[i] for i in rows[:kept]]
-    names += [f"{workload.names[i]}-tuned-{k}" for k, i in enumerate(rows[kept:])]
-    return OpenbArrival(workload.take(rows, names), rank_N)
+    return rank_N
 
 
 def tuned_rows(

@@ -7,7 +7,7 @@ field whose value is None; a value of the wrong kind is an `InputError` that say
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
@@ -47,9 +47,12 @@ class Field:
     def present(self) -> bool:
         return self.value is not None
 
+    @property
+    def _where(self) -> str:
+        return f"document {self.document}" + (f", {self.path}" if self.path else "")
+
     def error(self, problem: str, expected: str | None = None) -> InputError:
-        where = f"document {self.document}" + (f", {self.path}" if self.path else "")
-        return InputError(problem, file=self.file, row=self.line, field=where, expected=expected)
+        return InputError(problem, file=self.file, row=self.line, field=self._where, expected=expected)
 
     def wrong_kind(self, expected: str) -> InputError:
         if self.value is None:
@@ -57,6 +60,10 @@ class Field:
         kind = next((name for known, name in _KINDS.items() if isinstance(self.value, known)), "a value")
         shown = "" if isinstance(self.value, dict | list) else f" {str(self.value)[:60]!r}"
         return self.error(f"is {kind}{shown}", expected)
+
+    def unknown(self, kind: str, name: str, known: Collection[str]) -> UnknownNameError:
+        """For a name that is no `kind`, with the known ones that are like it."""
+        return UnknownNameError(kind, name, known, file=self.file, row=self.line, field=self._where)
 
     def located(self, read: Callable[[], T]) -> T:
         """The result of `read`; an InputError from deeper down, which knows no place, gets this one."""
@@ -81,9 +88,12 @@ class Field:
         """This mapping, when it has no other keys than these."""
         for key, entry in self.items():
             if key not in known:
-                where = f"document {self.document}" + (f", {self.path}" if self.path else "")
-                raise UnknownNameError("field", key, known, file=self.file, row=entry.line, field=where)
+                raise entry.unknown("field", key, known)
         return self
+
+    def without_effect(self, *keys: str) -> list[str]:
+        """A note for each of these keys that is there: known, and read by nobody."""
+        return [f"{self.get(key).path} has no effect" for key in self._mapping() if key in keys]
 
     def elements(self) -> Iterator[Field]:
         if self.value is None:
@@ -125,11 +135,16 @@ class Field:
             raise self.error(f"{text[:60]!r} is not a name", "1 to 253 characters without spaces and '/'")
         return text
 
-    def choice(self, options: tuple[str, ...], default: str | None = None) -> str:
-        """One of the options; empty text counts as missing, as everywhere in Kubernetes."""
+    def choice(self, options: tuple[str, ...], default: str | None = None, *, kind: str = "") -> str:
+        """One of the options; empty text counts as missing, as everywhere in Kubernetes.
+
+        Where the options are names of some `kind`, the error points to those that are alike.
+        """
         if self.value in (None, "") and default is not None:
             return default
         if self.value not in options:
+            if kind and isinstance(self.value, str):
+                raise self.unknown(kind, self.value, options)
             raise self.wrong_kind(" or ".join(options))
         return str(self.value)
 

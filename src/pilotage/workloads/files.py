@@ -40,6 +40,15 @@ def make_directory(path: Path) -> None:
 def remove_partial_files(directory: Path) -> None:
     """Removes what `replacing` left behind in processes that were killed."""
     for path in directory.glob(".*.*.partial"):
-        process = path.name.split(".")[-2]
-        if not Path("/proc", process).exists():  # one that still runs is still writing
+        if not _runs(path.name.split(".")[-2]):  # one that still runs is still writing
             path.unlink(missing_ok=True)
+
+
+def _runs(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, ValueError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

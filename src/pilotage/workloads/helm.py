@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from pilotage.model.errors import InputError
@@ -45,11 +46,12 @@ def render_chart(name: str, chart: Path, *, time_limit: float = TIME_LIMIT, max_
             deadline = time.monotonic() + time_limit
             out, said = _read(process, chart, deadline, max_bytes)
             process.wait(max(0.0, deadline - time.monotonic()))
-        except (InputError, subprocess.TimeoutExpired) as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, InputError):
-                raise
-            raise _too_slow(chart) from error
+        except BaseException as error:  # Ctrl-C too: it does not reach another session
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise _too_slow(chart) from error
+            raise
     if process.returncode != 0:
         message = " ".join(said.decode(errors="replace").split())[:_MOST_SAID]
         raise InputError(f"helm template ends with code {process.returncode}: {message or 'no message'}", file=chart)

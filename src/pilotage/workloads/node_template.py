@@ -9,13 +9,12 @@ from pathlib import Path
 from pilotage.model.cluster import MAX_AMOUNT, MAX_DEVICES, Node
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.model.resources import cpu_milli, parse_quantity, whole
-from pilotage.workloads.nodespec import DEFAULT_PODS
+from pilotage.workloads.nodespec import DEFAULT_PODS, HOSTNAME
 
 OPTION = "--add-nodes"
 FORMS = "cpu=96,memory=384Gi,gpus=8,model=G2,pods=110, or a file with one Node, or like=NAME of a node"
 KEYS = ("cpu", "memory", "gpus", "model", "pods")
 SUFFIXES = (".yaml", ".yml", ".json")
-HOSTNAME = "kubernetes.io/hostname"
 
 
 def parse(spec: str, nodes: Sequence[Node]) -> Node:

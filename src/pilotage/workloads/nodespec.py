@@ -20,6 +20,7 @@ from pilotage.workloads.podspec import (
 )
 
 DEFAULT_PODS = 110  # what a kubelet allows when nobody says otherwise
+HOSTNAME = "kubernetes.io/hostname"  # a label that a kubelet gives its node
 MODEL_LABELS = (CARD_MODEL, "nvidia.com/gpu.product", "amd.com/gpu.product-name")
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 

@@ -15,7 +15,7 @@ from pilotage.kernels import gorand
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import GPU_MILLI, IntArray
-from pilotage.workloads.arrivals import HIDDEN_DRAWS, cooked_words, tuned_rows
+from pilotage.workloads.arrivals import cooked_words, drawn_ranks, tuned_rows
 from pilotage.workloads.simon import ClusterConfig
 from pilotage.workloads.simon_pods import SimonPods
 
@@ -40,12 +40,7 @@ def simon_arrival(pods: SimonPods, nodes: tuple[Node, ...], config: ClusterConfi
         created_P = np.where(pods.dated_P, pods.workload.arrival_P, np.inf)
         order = np.argsort(created_P, kind="stable")
     rows, added = _tuned(source, pods, order, nodes, config.tuning_ratio)
-    for _ in range(HIDDEN_DRAWS):
-        gorand.int63(source)
-    permutation = np.zeros(len(nodes), np.int64)
-    gorand.permutation(source, permutation)
-    rank_N = np.empty(len(nodes), np.int64)
-    rank_N[sorted(range(len(nodes)), key=lambda n: nodes[n].name)] = permutation
+    rank_N = drawn_ranks(source, nodes)
     kept = len(rows) - added
     fed = [pods.take(rows[:kept])] + ([pods.copies(rows[kept:], "tuned")] if added else [])
     return Arrival(in_time(SimonPods.joined(fed)), rank_N, source)

@@ -22,11 +22,10 @@ from pilotage.model.workload import FOREVER, BoolArray, IntArray, Pod, PodShape,
 from pilotage.workloads.affinity import ALREADY_BOUND
 from pilotage.workloads.fields import Field
 from pilotage.workloads.manifests import read_manifests
+from pilotage.workloads.nodespec import HOSTNAME
 from pilotage.workloads.simon_survey import Special, Survey, survey
 
 _DEVICE = re.compile(r"[0-9]{1,2}")
-
-HOSTNAME = "kubernetes.io/hostname"
 _NODE_LABELS = (HOSTNAME, "node-ip")  # selectors that name one node
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from pilotage.policies.simon_plugins import DIM_EXTS, GPU_SEL_METHODS, NORMS, PUBLISHED, SCORE_PLUGINS, DotProduct
 from pilotage.workloads.fields import Field
-from pilotage.workloads.simon import expect_fields, expect_version, one_of, only_document, unknown_name
+from pilotage.workloads.simon import MAX_CONFIG_BYTES
+from pilotage.workloads.yaml_documents import only_document
 
 KIND, GROUP = "KubeSchedulerConfiguration", "kubescheduler.config.k8s.io"
 VERSIONS = tuple(f"{GROUP}/{version}" for version in ("v1beta1", "v1beta2", "v1beta3", "v1"))
@@ -119,15 +120,15 @@ class _Point:
 
 
 def read_scheduler_config(path: Path) -> SchedulerConfig:
-    root = only_document(path)
-    expect_version(root, KIND, VERSIONS)
-    fields = ("apiVersion", "kind", "percentageOfNodesToScore", "profiles", "extenders")
-    notes = expect_fields(root, fields, ignored=_WITHOUT_EFFECT)
+    root = Field.of(only_document(path, max_bytes=MAX_CONFIG_BYTES))
+    root.get("kind").choice((KIND,))  # first: a file of the wrong kind has the wrong version too
+    root.get("apiVersion").choice(VERSIONS)
+    root.only("apiVersion", "kind", "percentageOfNodesToScore", "profiles", "extenders", *_WITHOUT_EFFECT)
+    notes = root.without_effect(*_WITHOUT_EFFECT)
     for extender in root.get("extenders").elements():
         raise extender.error("extenders ask another program, which is not simulated", "no extenders")
     profile = _profile(root.get("profiles"), notes)
-    plugins = profile.get("plugins")
-    expect_fields(plugins, POINTS)
+    plugins = profile.get("plugins").only(*POINTS)
     points = {point: _point(plugins.get(point)) for point in POINTS}
     _refuse_missing_filters(points["filter"])
     if "Simon" not in points["bind"].enabled or not points["bind"].disables("DefaultBinder"):
@@ -149,9 +150,7 @@ def read_scheduler_config(path: Path) -> SchedulerConfig:
 
 
 def _profile(profiles: Field, notes: list[str]) -> Field:
-    found = list(profiles.elements())
-    for profile in found:
-        expect_fields(profile, ("schedulerName", "plugins", "pluginConfig"))
+    found = [profile.only("schedulerName", "plugins", "pluginConfig") for profile in profiles.elements()]
     named = [profile for profile in found if profile.get("schedulerName").value == PROFILE]
     if len(named) != 1:
         raise profiles.error(f"{len(named)} profiles are called {PROFILE}", "one, which all pods go by")
@@ -160,17 +159,15 @@ def _profile(profiles: Field, notes: list[str]) -> Field:
 
 
 def _point(point: Field) -> _Point:
-    expect_fields(point, ("enabled", "disabled"))
-    return _Point(_named(point.get("enabled")), _named(point.get("disabled"), star=True))
+    return _Point(_named(point.only("enabled", "disabled").get("enabled")), _named(point.get("disabled"), star=True))
 
 
 def _named(entries: Field, *, star: bool = False) -> dict[str, Field]:
     named: dict[str, Field] = {}
     for entry in entries.elements():
-        expect_fields(entry, ("name", "weight"))
-        name = entry.get("name").text()
+        name = entry.only("name", "weight").get("name").text()
         if name not in PLUGINS and not (star and name == "*"):
-            raise unknown_name("plugin", name, PLUGINS, entry.get("name"))
+            raise entry.get("name").unknown("plugin", name, PLUGINS)
         if name in named:
             raise entry.get("name").error(f"{name} is given twice", "it once")
         named[name] = entry
@@ -206,20 +203,18 @@ def _plugin_settings(entries: Field) -> dict[str, Field]:
     """Arguments by plugin; methods are checked wherever they are given."""
     settings: dict[str, Field] = {}
     for entry in entries.elements():
-        expect_fields(entry, ("name", "args"))
+        entry.only("name", "args")
         name, args = entry.get("name").text(), entry.get("args")
         if name not in PLUGINS:
-            raise unknown_name("plugin", name, PLUGINS, entry.get("name"))
+            raise entry.get("name").unknown("plugin", name, PLUGINS)
         if name not in (*SCORE_PLUGINS, GPU_SHARE) or name in DEFAULT_SCORES:
             if args.value:
                 raise args.error(f"arguments of {name} are not simulated", "its defaults")
             continue
         if name in settings:
             raise entry.get("name").error(f"{name} is given twice", "it once")
-        methods = ("dimExtMethod", "normMethod", *(("gpuSelMethod",) if name == GPU_SHARE else ()))
-        expect_fields(args, methods)
-        one_of(args.get("dimExtMethod"), "dimExtMethod", DIM_EXTS, "merge")
-        one_of(args.get("normMethod"), "normMethod", NORMS, "max")
+        args.only("dimExtMethod", "normMethod", *(("gpuSelMethod",) if name == GPU_SHARE else ()))
+        _dot_product(args)
         settings[name] = args
     return settings
 
@@ -228,7 +223,7 @@ def _gpu_sel(args: Field | None, profile: Field) -> str:
     if args is None or not args.get("gpuSelMethod").value:
         place = args or profile.get("pluginConfig")
         raise place.error(f"{GPU_SHARE} has no gpuSelMethod", " or ".join(GPU_SEL_METHODS))
-    return one_of(args.get("gpuSelMethod"), "gpuSelMethod", GPU_SEL_METHODS)
+    return args.get("gpuSelMethod").choice(GPU_SEL_METHODS, kind="gpuSelMethod")
 
 
 def _matching(args: Field | None, profile: Field, *, needed: bool = False) -> DotProduct:
@@ -237,6 +232,10 @@ def _matching(args: Field | None, profile: Field, *, needed: bool = False) -> Do
             place = profile.get("pluginConfig")
             raise place.error("DotProductScore has no dimExtMethod and normMethod", "its arguments in pluginConfig")
         return PUBLISHED
-    dim_ext = one_of(args.get("dimExtMethod"), "dimExtMethod", DIM_EXTS, "merge")
-    norm = one_of(args.get("normMethod"), "normMethod", NORMS, "max")
+    return _dot_product(args)
+
+
+def _dot_product(args: Field) -> DotProduct:
+    dim_ext = args.get("dimExtMethod").choice(DIM_EXTS, "merge", kind="dimExtMethod")
+    norm = args.get("normMethod").choice(NORMS, "max", kind="normMethod")
     return DotProduct(dim_ext, norm)  # type: ignore[arg-type]  # they are of the lists that the types are made from

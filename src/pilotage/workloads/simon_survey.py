@@ -16,7 +16,7 @@ from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import GPU_MILLI, PodShape
 from pilotage.workloads.fields import Field
-from pilotage.workloads.podsets import CREATION_TIME, qualified, read_pod_sets
+from pilotage.workloads.podsets import CREATION_TIME, read_pod_sets
 from pilotage.workloads.simon_scheduler import GPU_SHARE, INERT_SCORES, SchedulerConfig
 from pilotage.workloads.yaml_documents import files_under, read_documents
 
@@ -48,7 +48,7 @@ class Survey:
     """What was found in some files."""
 
     specials: dict[str, Special] = field(default_factory=dict)  # by name of the pod; of a DaemonSet: its own name
-    daemons: set[str] = field(default_factory=set)  # names of DaemonSets
+    daemons: dict[str, PodShape] = field(default_factory=dict)  # DaemonSets by name: what each of their pods asks for
     looked_at: dict[str, tuple[Field, str]] = field(default_factory=dict)  # score plugin: first place, what it says
     host_ports: bool = False
 
@@ -94,8 +94,8 @@ def _look_at(kind: str, item: Field, found: Survey) -> None:
         template = spec.get("jobTemplate").get("spec").get("template")
     _look_at_rules(template.get("spec"), found)
     if kind == "DaemonSet":
-        metadata = item.get("metadata")
-        found.daemons.add(qualified(metadata.get("namespace").name("default"), metadata.get("name").name()))
+        for made in read_pod_sets(kind, item):
+            found.daemons |= dict.fromkeys(made.names, made.shape)
     special = _special(template.get("metadata").get("annotations"))
     if special is not None:
         for made in read_pod_sets(kind, item):

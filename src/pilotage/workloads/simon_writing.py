@@ -17,9 +17,9 @@ from pilotage.model.errors import InputError
 from pilotage.model.workload import FOREVER, Workload
 from pilotage.workloads.files import make_directory, replacing
 from pilotage.workloads.manifest_writing import Manifest, ManifestDumper, node_manifests, pod_manifests
+from pilotage.workloads.nodespec import HOSTNAME
 from pilotage.workloads.podsets import DEFAULT_NAMESPACE
 from pilotage.workloads.simon import API_VERSION, KIND
-from pilotage.workloads.simon_pods import HOSTNAME
 from pilotage.workloads.simon_scheduler import DEFAULT_SCORES, GPU_SHARE, PROFILE, RANDOM, VERSIONS
 from pilotage.workloads.simon_scheduler import KIND as SCHEDULER_KIND
 

@@ -89,6 +89,14 @@ def read_documents(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Iterator[D
     return parse_documents(data, file=str(path), json_only=path.suffix == ".json")
 
 
+def only_document(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Document:
+    """The document of a file that must hold exactly one, such as a configuration."""
+    documents = list(read_documents(path, max_bytes=max_bytes))
+    if len(documents) != 1:
+        raise InputError(f"holds {len(documents)} documents", file=path, expected="one document")
+    return documents[0]
+
+
 def parse_documents(data: bytes | str, *, file: str, json_only: bool = False) -> Iterator[Document]:
     documents = _json_document(data, file) if json_only else _yaml_documents(data, file)
     return (document for document in documents if document.content is not None)

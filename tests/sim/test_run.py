@@ -14,7 +14,7 @@ from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import Pod, PodShape, Workload
 from pilotage.policies.registry import find_policy
-from pilotage.sim.engine import NodeEvent, Run, RunSettings
+from pilotage.sim.run import NodeEvent, Run, RunSettings
 
 NODES = [Node("a", 4000, 100), Node("b", 4000, 100)]
 FIRST_FIT = find_policy("first-fit")
