@@ -227,7 +227,7 @@ def test_conversion_does_not_mix_with_other_files(tmp_path: Path) -> None:
     [
         (("--to", "openb", "--load", 1), "--load: has no effect"),
         (("--to", "openb", "--seed", 1), "--seed: has no effect"),
-        (("--to", "simon", "--load", "nan"), "--load: nan; expected a number up to 100"),
+        (("--to", "simon", "--load", "nan"), "--load: nan; expected a number from 0 to 100"),
         (("--to", "simom"), "did you mean 'simon'"),
     ],
 )

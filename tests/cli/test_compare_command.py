@@ -383,6 +383,13 @@ def test_the_smallest_number_of_further_nodes_is_found_per_policy(files: list[st
     assert "Nodes to add" in table
 
 
+def test_no_answer_for_any_policy_is_a_bad_answer(files: list[str]) -> None:
+    arguments = ("compare", *files, "--policies", "fgd", "--seeds", "1", "--load", 1.3)
+    done = pilotage(*arguments, "--add-nodes", "cpu=1,memory=1Gi")
+    assert done.code == 1
+    assert "fgd@1, 1 of 1 seed" in done.out
+
+
 def test_planning_is_about_pods_that_stay(files: list[str], tmp_path: Path) -> None:
     for extra, said in (
         (("--protocol", "timed", "--add-nodes", "cpu=1,memory=1Gi"), "timed runs let pods wait"),

@@ -138,7 +138,7 @@ def test_the_load_has_a_default_by_protocol() -> None:
 @pytest.mark.parametrize("load", [float("nan"), float("inf"), -0.1, 100.5])
 @pytest.mark.parametrize("protocol", ["openb", "timed"])
 def test_a_load_that_makes_no_sense_is_refused(load: float, protocol: str) -> None:
-    with pytest.raises(InputError, match="a number up to 100"):
+    with pytest.raises(InputError, match="a number from 0 to 100"):
         checked_loads((1.0, load), protocol)
 
 

@@ -9,6 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from contract.commands import SCRIPT, installed_pilotage
 from pilotage.sim.run_store import PLACE
 
@@ -34,6 +36,29 @@ def killed_after(runs: int, out: Path) -> int:
     assert process.returncode == -signal.SIGKILL, "it had ended before it could be killed"
     assert workers >= 2, "there were no processes beside it"
     return finished_runs(out)
+
+
+def still_there(processes: set[int]) -> set[int]:
+    """Those that have neither ended nor are waiting to be collected."""
+    states = {pid: Path(f"/proc/{pid}/stat") for pid in processes}
+    return {
+        pid for pid, stat in states.items() if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    }
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path, signal_number: int) -> None:
+    process = subprocess.Popen([SCRIPT, *COMPARISON, "--out", tmp_path], stdout=subprocess.DEVNULL)
+    while process.poll() is None and finished_runs(tmp_path) < 3:
+        time.sleep(0.001)
+    children = set(map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()))
+    assert len(children) >= 2
+    process.send_signal(signal_number)
+    process.wait(timeout=30)
+    until = time.monotonic() + 30
+    while still_there(children) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert still_there(children) == set()
 
 
 def contents(out: Path) -> dict[str, bytes]:

@@ -12,13 +12,14 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from pilotage.sim.compare import Comparison, Outcome, Price, compare
+from pilotage.sim.consolidation import Consolidation
 from pilotage.sim.protocols import Timing
 from pilotage.sim.specs import TraceSource
 from pilotage.workloads import openb
 from pilotage.workloads.generate import openb_like_nodes, openb_like_pods
 
 HOSTILE = "</script><script>window.stolen=1</script><a href=\"https://example.com/x\" onclick='stolen()'>&amp;%{x}"
-KINDS = ("loads", "timed", "without gpus", "hostile")
+KINDS = ("loads", "timed", "without gpus", "hostile", "gangs")
 
 
 def source(directory: Path, name: str, pods: int, scale: float = 0.02) -> TraceSource:
@@ -39,8 +40,22 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         "loads": loads,
         "timed": compare(timed),
         "without gpus": compare(without_gpus(directory)),
+        "gangs": compare(with_gangs()),
         "hostile": renamed(loads, {"one_list": f"{HOSTILE}1", "random@1": f"{HOSTILE}2", "fgd@1": f"{HOSTILE}3"}),
     }
+
+
+def with_gangs() -> Comparison:
+    """With and without the term for nearness, with and without moving pods; node failures make seeds differ."""
+    return Comparison(
+        (TraceSource(name="openb-like-gangs"),),
+        ("fgd", "fgd+0.2*gang-locality"),
+        (1, 2),
+        "timed",
+        (0.0,),
+        timing=Timing(mtbf_hours=100.0),
+        consolidation=Consolidation("fragOnePod", 0.01),
+    )
 
 
 def without_gpus(directory: Path) -> Comparison:

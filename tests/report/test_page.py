@@ -219,3 +219,16 @@ def luminance(colour: str) -> float:
 def contrast(one: str, other: str) -> float:
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+def test_nearness_is_shown_with_its_price_and_moves_with_their_cost(pages: dict[str, Seen]) -> None:
+    seen = pages["gangs"]
+    seen.open_all()
+    shown = seen.page.locator("body").inner_text()
+    near = "1*fgd@1+0.2*gang-locality@1"
+    heads = seen.all("table[aria-label='summary'] thead th, #part-0 table:first-of-type thead th", "e.innerText")
+    assert any("distance" in head.lower() for head in heads)
+    assert any("GPU allocated" in head for head in heads)
+    assert "What moving pods gained" in shown
+    assert f"{near} +fragOnePod, against {near}" in shown
+    assert "GPU hours run before" in shown

@@ -205,8 +205,13 @@ def _run(comparison: Comparison, engine: Engine, out: Path | None, fresh: bool, 
     from pilotage.sim.run_store import RunStore
 
     store = RunStore(out, fresh=fresh) if out is not None else None
-    with progress_bar(screen, "comparing") as advance:
-        outcome = run_comparison(comparison, engine, store, advance)
+    try:
+        with progress_bar(screen, "comparing") as advance:
+            outcome = run_comparison(comparison, engine, store, advance)
+    except KeyboardInterrupt:
+        if store is not None:
+            screen.print("ended; the same command goes on from here", soft_wrap=True)
+        raise
     if store is not None and store.found:
         screen.print(f"{store.found} runs were there already", soft_wrap=True)
     return outcome
@@ -253,9 +258,11 @@ def _plan(comparison: Comparison, spec: str, out: Path | None, as_json: bool) ->
         _write_plans(content, out)
     if as_json:
         print_json({"answers": content})
-        return
-    for name, load, plans in answers:
-        results().print(planning_table(plans, f"{name}, load {load:g}: {spec}"))
+    else:
+        for name, load, plans in answers:
+            results().print(planning_table(plans, f"{name}, load {load:g}: {spec}"))
+    if any(all(plan.added is None for plan in plans) for _, _, plans in answers):
+        raise typer.Exit(1)
 
 
 def _write_plans(content: list[dict[str, object]], out: Path) -> None:

@@ -117,7 +117,7 @@ def _simon_writer(load: float | None, seed: int | None) -> Writer:
 
     ratio = LOAD if load is None else load
     if not 0 <= ratio <= MAX_RATIO:
-        raise InputError(f"{load}", field="--load", expected=f"a number up to {MAX_RATIO:g}, such as 1.3")
+        raise InputError(f"{load}", field="--load", expected=f"a number from 0 to {MAX_RATIO:g}, such as 1.3")
     return partial(write_simon, load=ratio, seed=SEED if seed is None else seed)
 
 

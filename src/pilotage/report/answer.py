@@ -47,7 +47,7 @@ def headline(section: Section) -> str:
         busy = number(row.mean * section.capacity / 100, 0)
         return f"{_name(row.policy)} keeps <b>{busy} of {number(section.capacity, 0)} {section.unit}</b> busy"
     verdict, amount = best.verdict, _amount(best.amount)
-    if verdict is Verdict.SAME or (verdict is Verdict.ONE_SEED and best.amount == 0):
+    if verdict is Verdict.SAME:
         return f"{_name(best.policy)} and {_name(best.baseline)} keep <b>the same number of {section.unit}</b> busy"
     if verdict is Verdict.UNCLEAR:
         return (

@@ -15,6 +15,7 @@
     displayModeBar: touch.matches ? false : "hover",
     modeBarButtons: [["toImage", "resetScale2d"]],
     plotlyServerURL: "",
+    typesetMath: false, // names are names, dollar signs or not
   };
 
   // Only values of colour keys are looked up: names come from outside and stay as they are.

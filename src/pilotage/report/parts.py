@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pilotage.report.answer import cluster_words, headline
 from pilotage.report.drawing import Figure, colour_of
 from pilotage.report.figures import figures_of
+from pilotage.report.gains import gains_table
 from pilotage.report.markup import Cell, disclosure, safe_json, table, text
 from pilotage.report.metrics import METRICS, number, signed
 from pilotage.report.section import Section
@@ -36,7 +37,8 @@ def _content(section: Section, prefix: str) -> str:
     if section.bound is not None:
         facts.append(f"packing bound {number(section.bound, 2)} %")
     drawings = [_drawing(figure, f"{prefix}-{i}") for i, figure in enumerate(figures_of(section))]
-    return f'<p>{", ".join(facts)}.</p>{_summary(section)}<div class="figures">{"".join(drawings)}</div>'
+    tables = _summary(section) + gains_table(section)
+    return f'<p>{", ".join(facts)}.</p>{tables}<div class="figures">{"".join(drawings)}</div>'
 
 
 def _summary(section: Section) -> str:

@@ -43,7 +43,7 @@ class Saving:
     @property
     def verdict(self) -> Verdict:
         if self.low is None or self.high is None:
-            return Verdict.ONE_SEED
+            return Verdict.ONE_SEED if abs(self.amount) >= TOO_LITTLE else Verdict.SAME
         if max(abs(self.low), abs(self.high)) < TOO_LITTLE:
             return Verdict.SAME
         if self.low > 0:

@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 
+from pilotage.report.gains import gain_words, gains_of
 from pilotage.report.metrics import rounded
 from pilotage.report.savings import HOURS_PER_YEAR, Saving, Verdict, best_of, money
 from pilotage.report.section import Section, sections_of
@@ -51,7 +52,9 @@ def summary_table(outcome: Outcome) -> RenderableType:
     for section in sections_of(outcome):
         parts.append(_section_table(section))
         if best := best_of(section):
-            parts.append(_answer(best, outcome.comparison.price if section.gpus else None) + "\n")
+            parts.append(_answer(best, outcome.comparison.price if section.gpus else None))
+        parts += [gain_words(gain) for gain in gains_of(section)]
+        parts.append("")
     return Group(*parts, _LEGEND[1] if outcome.bounds else _LEGEND[0])
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import groupby
+from multiprocessing.connection import wait
 from typing import Protocol
 
 from pilotage.model.errors import PilotageError
@@ -34,6 +36,18 @@ class Engine(Protocol):
     """Carries out tasks."""
 
     def finished(self, tasks: Sequence[Task]) -> Iterator[list[Finished]]: ...
+
+
+def end_with_parent() -> None:
+    """A process whose parent was killed has nobody to answer to: it ends too, at once."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_after(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
 
 
 def execute_task(task: Task) -> list[Finished]:
@@ -89,7 +103,8 @@ class LocalEngine:
 
 
 def _in_processes(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, list[Finished]]]:
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=end_with_parent) as pool:
         try:
             asked = {pool.submit(execute_task, task): task for task in tasks}
             for done in as_completed(asked):

@@ -282,7 +282,7 @@ def parse_price(text: str) -> Price:
 def checked_load(load: float, protocol: str) -> float:
     """A load; 0 leaves the trace as it is (openb), or keeps its own times (timed, said by leaving --load out)."""
     if not math.isfinite(load) or load < 0 or load > MAX_LOAD or (protocol == "timed" and load == 0):
-        raise InputError(f"{load}", field="--load", expected=f"a number up to {MAX_LOAD:g}, such as 1.3")
+        raise InputError(f"{load}", field="--load", expected=f"a number from 0 to {MAX_LOAD:g}, such as 1.3")
     return load
 
 
