@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pilotage.model.errors import InputError
 from pilotage.sim.compare import Comparison, compare
 from pilotage.sim.engines import Finished, LocalEngine, Task
 from pilotage.sim.protocols import Timing
@@ -160,6 +161,25 @@ def test_a_damaged_result_is_not_taken(source: TraceSource, name: str, value: ob
     assert encode(decode(content)) == content
     with pytest.raises((ValueError, TypeError, KeyError)):
         decode(content | {name: value})
+
+
+def test_two_comparisons_do_not_share_a_directory(source: TraceSource, tmp_path: Path) -> None:
+    with RunStore(tmp_path / "out").alone():
+        with (
+            pytest.raises(InputError, match="--out: another comparison is writing there"),
+            RunStore(tmp_path / "out").alone(),
+        ):
+            pass
+        compare(Comparison((source,), ("fgd",), (1,)), store=RunStore(tmp_path / "out"))
+    with RunStore(tmp_path / "out").alone():
+        pass  # free again
+    assert sorted(path.suffix for path in (tmp_path / "out" / PLACE).iterdir()) == [".json", ".jsonl"]
+
+
+def test_a_directory_in_which_nothing_came_about_is_not_left_behind(tmp_path: Path) -> None:
+    with RunStore(tmp_path / "out").alone():
+        assert (tmp_path / "out" / PLACE).is_dir()
+    assert not (tmp_path / "out").exists()
 
 
 def test_only_what_is_missing_runs(source: TraceSource, tmp_path: Path) -> None:

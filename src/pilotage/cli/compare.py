@@ -173,8 +173,6 @@ def compare(
     warn_of_gangs(comparison.sources, comparison.protocol)
     screen = console()
     outcome = _run(comparison, _engine(engine, address, jobs), out, fresh, screen)
-    if out is not None:
-        _write(outcome, out, screen)
     if as_json:
         from pilotage.sim.storing import as_json as outcome_json
 
@@ -204,16 +202,20 @@ def _run(comparison: Comparison, engine: Engine, out: Path | None, fresh: bool, 
     from pilotage.sim.compare import compare as run_comparison
     from pilotage.sim.run_store import RunStore
 
-    store = RunStore(out, fresh=fresh) if out is not None else None
-    try:
+    if out is None:
         with progress_bar(screen, "comparing") as advance:
-            outcome = run_comparison(comparison, engine, store, advance)
-    except KeyboardInterrupt:
-        if store is not None:
+            return run_comparison(comparison, engine, progress=advance)
+    store = RunStore(out, fresh=fresh)
+    with store.alone():
+        try:
+            with progress_bar(screen, "comparing") as advance:
+                outcome = run_comparison(comparison, engine, store, advance)
+        except KeyboardInterrupt:
             screen.print("ended; the same command goes on from here", soft_wrap=True)
-        raise
-    if store is not None and store.found:
-        screen.print(f"{store.found} runs were there already", soft_wrap=True)
+            raise
+        if store.found:
+            screen.print(f"{store.found} runs were there already", soft_wrap=True)
+        _write(outcome, out, screen)
     return outcome
 
 

@@ -8,13 +8,15 @@ as absent. They hold no times: the seconds of each run are lines of a file besid
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import inspect
 import json
 import math
 import sys
 import sysconfig
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from functools import cache
 from importlib.metadata import version
@@ -24,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pilotage.model.errors import InputError
 from pilotage.policies.api import Policy
 from pilotage.policies.weighted import WeightedSum
 from pilotage.sim.openb_tables import OpenbTables
@@ -33,6 +36,7 @@ from pilotage.workloads.files import make_directory, remove_partial_files, repla
 
 PLACE = ".runs"
 SECONDS = "seconds.jsonl"
+LOCK = ".lock"
 MAX_FILE_BYTES = 256 * 1024 * 1024
 _PACKAGE = Path(__file__).resolve().parent.parent
 _SOURCES = ("model", "kernels", "policies", "workloads", "sim")
@@ -48,6 +52,27 @@ class RunStore:
         remove_partial_files(directory)
         remove_partial_files(self._place)
         self._seconds = self._read_seconds()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While this lasts no other process may use the directory: two would write over each other's results."""
+        make_directory(self._place)
+        lock = self._place / LOCK
+        with lock.open("a") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                problem = "another comparison is writing there"
+                raise InputError(
+                    problem, file=self._place.parent, field="--out", expected="another directory"
+                ) from None
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+                with suppress(OSError):  # what holds nothing is not left behind
+                    self._place.rmdir()
+                    self._place.parent.rmdir()
 
     def find(self, spec: RunSpec) -> tuple[RunResult, float] | None:
         """The result of a finished run, and the seconds it took then (0 where that is not known)."""
