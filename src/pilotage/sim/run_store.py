@@ -56,23 +56,23 @@ class RunStore:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """While this lasts no other process may use the directory: two would write over each other's results."""
+        directory, lock = self._place.parent, self._place / LOCK
+        ours = not directory.exists()
         make_directory(self._place)
-        lock = self._place / LOCK
         with lock.open("a") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 problem = "another comparison is writing there"
-                raise InputError(
-                    problem, file=self._place.parent, field="--out", expected="another directory"
-                ) from None
+                raise InputError(problem, file=directory, field="--out", expected="another directory") from None
             try:
                 yield
             finally:
-                lock.unlink(missing_ok=True)
-                with suppress(OSError):  # what holds nothing is not left behind
+                if ours and [path.name for path in self._place.iterdir()] == [LOCK]:  # nothing came about
+                    lock.unlink()
                     self._place.rmdir()
-                    self._place.parent.rmdir()
+                    with suppress(OSError):
+                        directory.rmdir()
 
     def find(self, spec: RunSpec) -> tuple[RunResult, float] | None:
         """The result of a finished run, and the seconds it took then (0 where that is not known)."""
