@@ -6,26 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from contract.commands import installed_pilotage, pilotage, small_trace
+from contract.commands import POLICY, installed_pilotage, pilotage, small_trace
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,8000,16384,2,T4\nn1,8000,16384,2,T4\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,1000,1024,1,500\np1,1000,1024,1,1000\n"
-POLICY = """
-import numpy as np
-from pilotage.policies.api import FeatureSchema
-
-class Mine:
-    name = "mine@1"
-    features = FeatureSchema()
-    scope = "node"
-    normalise = "none"
-
-    def prepare(self, mix):
-        return self
-
-    def score(self, batch, out_BN, device_BN):
-        out_BN[:] = 0
-"""
 
 
 @pytest.fixture

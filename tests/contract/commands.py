@@ -14,6 +14,23 @@ from pilotage.cli import main
 from pilotage.workloads import openb
 from pilotage.workloads.generate import Times, openb_like_nodes, openb_like_pods
 
+# A user's file; tests replace a line of it by what they are about.
+POLICY = """
+import numpy as np
+from pilotage.policies.api import FeatureSchema
+
+class Mine:
+    name = "mine@1"
+    features = FeatureSchema()
+    scope = "node"
+    normalise = "none"
+
+    def prepare(self, mix):
+        return self
+
+    def score(self, batch, out_BN, device_BN):
+        out_BN[:] = 0
+"""
 SCRIPT = Path(sys.executable).with_name("pilotage")
 
 

@@ -95,7 +95,9 @@ def test_local_and_ray_give_the_same_bytes_though_a_worker_dies(
     done = compared(place, environment, "ray", "--engine", "ray", "--address", two_ray_nodes)
     assert done.code == 0, done.err
     assert not (place / "death").exists(), "no worker died"
-    assert contents(place / "one") == contents(place / "two") == contents(place / "ray")
+    done = compared(place, environment, "own", "--engine", "ray", "--jobs", 1)  # an instance of its own
+    assert done.code == 0, done.err
+    assert contents(place / "one") == contents(place / "two") == contents(place / "ray") == contents(place / "own")
     table = pl.read_parquet(place / "ray" / "results.parquet")
     assert table.height == 12
     assert set(table["policy"]) == {"fgd@1", "best-fit@1", "mortal@1", "random@1"}
@@ -116,7 +118,8 @@ def test_an_error_on_another_machine_is_told_as_here(
 
 
 def test_no_cluster_at_the_address_is_said(place: Path, environment: dict[str, str]) -> None:
-    done = compared(place, environment, "none", "--engine", "ray", "--address", "127.0.0.1:1")
-    assert done.code == 2
-    assert "--address: no Ray cluster at 127.0.0.1:1" in done.err
+    for address in ("127.0.0.1:1", "nonsense"):
+        done = compared(place, environment, "none", "--engine", "ray", "--address", address)
+        assert done.code == 2
+        assert f"--address: no Ray cluster at {address}" in done.err
     assert not (place / "none").exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,17 +11,7 @@ import pytest
 from pilotage.kernels.scene import FINISHED, REFUSED, WAITS
 from pilotage.model.cluster import Node
 from pilotage.model.constraints import Constraints, Requirement, Taint, Toleration
-from pilotage.model.workload import FloatArray, Gang, IntArray, PodShape, Workload
-from pilotage.policies.api import (
-    DecisionBatch,
-    DeviceRule,
-    FeatureSchema,
-    Normalise,
-    Policy,
-    Scope,
-    WorkloadMix,
-    device_rule_of,
-)
+from pilotage.model.workload import Gang, PodShape, Workload
 from pilotage.policies.heuristics import HEURISTICS
 from pilotage.policies.registry import find_policy
 from pilotage.sim.protocols import Timing, openb_run, run_timed, timed_run
@@ -29,6 +19,7 @@ from pilotage.sim.run import NodeEvent, Run, RunSettings
 from pilotage.workloads.generate import Mix, Times, openb_like_nodes, openb_like_pods
 from pilotage.workloads.topology import labelled
 from pilotage.workloads.trace import Trace
+from reference.uncompiled import Uncompiled
 
 SUMS = (
     "2*fgd+best-fit",  # normalised over the candidates
@@ -43,40 +34,6 @@ SUMS = (
 GANG_TEXTS = ("gang-locality", "gang-spread", *(text for text in SUMS if "gang" in text))
 TEXTS = (*(policy.name for policy in HEURISTICS), *SUMS)
 SCALE, PODS = 0.05, 400
-
-
-@dataclass(frozen=True)
-class Uncompiled:
-    """A policy without its rules: only `score` is left."""
-
-    inner: Policy
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def features(self) -> FeatureSchema:
-        return self.inner.features
-
-    @property
-    def scope(self) -> Scope:
-        return self.inner.scope
-
-    @property
-    def normalise(self) -> Normalise:
-        return self.inner.normalise
-
-    @property
-    def device_rule(self) -> DeviceRule:
-        rule = device_rule_of(self.inner)
-        return "best" if rule == "fgd" else rule  # FGD names the device of a share itself
-
-    def prepare(self, mix: WorkloadMix) -> Uncompiled:
-        return Uncompiled(self.inner.prepare(mix))
-
-    def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
-        self.inner.score(batch, out_BN, device_BN)
 
 
 @cache

@@ -6,7 +6,6 @@ Every choice is compared, and with it the choosing by blocks, by scan and by res
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +19,7 @@ from pilotage.kernels.meters import AMOUNTS, DEVICES_USED, GPU_USED, NODES_USED
 from pilotage.kernels.scene import POD_STATES
 from pilotage.model.cluster import Node
 from pilotage.model.constraints import Constraints
-from pilotage.model.workload import FloatArray, IntArray, Pod, PodShape, Workload
-from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Policy, Scope, WorkloadMix
+from pilotage.model.workload import Pod, PodShape, Workload
 from pilotage.policies.heuristics import HEURISTICS, Heuristic
 from pilotage.policies.weighted import WeightedSum
 from pilotage.sim.openb_tables import openb_tables
@@ -34,6 +32,7 @@ from reference.openb_run import openb_run, tables
 from reference.scores import RULES, normalised
 from reference.strategies import NodeEvents, checked, gang_cases, gang_lists, node_lists, shapes, timed_cases
 from reference.timed_run import SlowRun
+from reference.uncompiled import Uncompiled
 
 ALL = {policy.name: policy for policy in HEURISTICS}
 MINMAX_SUM = (("best-fit@1", "fgd@1", "least-allocated@1"), (1.0, 2.0, 0.5))
@@ -51,40 +50,6 @@ def weighted(names: tuple[str, ...], weights: tuple[float, ...]) -> WeightedSum:
 
 def typical_of(workload: Workload) -> list[slow.TypicalPod]:
     return slow.typical_pods([pod.shape for pod in workload])
-
-
-@dataclass(frozen=True)
-class Interpreted:
-    """A policy without compiled rules: what a user's own class in plain Python is to the engine."""
-
-    inner: Policy
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def features(self) -> FeatureSchema:
-        return self.inner.features
-
-    @property
-    def scope(self) -> Scope:
-        return self.inner.scope
-
-    @property
-    def normalise(self) -> Normalise:
-        return self.inner.normalise
-
-    @property
-    def device_rule(self) -> DeviceRule:
-        rule: DeviceRule = getattr(self.inner, "device_rule", "best")
-        return "best" if rule == "fgd" else rule  # FGD names the device of a share itself
-
-    def prepare(self, mix: WorkloadMix) -> Interpreted:
-        return Interpreted(self.inner.prepare(mix))
-
-    def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
-        self.inner.score(batch, out_BN, device_BN)
 
 
 def node_events(events: NodeEvents) -> tuple[NodeEvent, ...]:
@@ -174,7 +139,7 @@ def test_policy_in_plain_python_takes_the_same_course(
 ) -> None:
     nodes, workload, events = case
     settings = RunSettings(retry=True, seed=seed, node_events=node_events(events))
-    run = Run(nodes, workload, Interpreted(ALL[name]), settings)
+    run = Run(nodes, workload, Uncompiled(ALL[name]), settings)
     assert run.rules is None
     run.advance()
     twin = SlowRun(nodes, list(workload), SlowPolicy((name,), typical_of(workload)), seed, node_events=events)
@@ -199,7 +164,7 @@ def test_gangs_gather_and_scatter_as_in_the_naive_simulation(
         nodes, list(workload), SlowPolicy(names, typical_of(workload), weights), seed, retry, node_events=events
     )
     twin.run()
-    for policy in (weighted(names, weights), Interpreted(weighted(names, weights))):
+    for policy in (weighted(names, weights), Uncompiled(weighted(names, weights))):
         run = Run(nodes, workload, policy, settings)
         run.advance()
         assert_same_course(run, twin)
@@ -416,7 +381,7 @@ def test_preset_devices_are_given_where_all_of_them_have_room() -> None:
     second = PodShape(gpu_milli=500, gpu_count=1, gpu_devices=0b10)
     pair = PodShape(gpu_milli=1000, gpu_count=2, gpu_devices=0b1010)
     workload = Workload.of(Pod(f"p{i}", shape) for i, shape in enumerate([taken, second, pair, second, second, pair]))
-    for policy in (ALL["best-fit@1"], Interpreted(ALL["best-fit@1"]), ALL["fgd@1"], Interpreted(ALL["fgd@1"])):
+    for policy in (ALL["best-fit@1"], Uncompiled(ALL["best-fit@1"]), ALL["fgd@1"], Uncompiled(ALL["fgd@1"])):
         run = Run(nodes, workload, policy, RunSettings())
         run.advance()
         assert run.scene.progress.devices_P.tolist() == [0b01, 0b10, 0b1010, 0b10, 0, 0]

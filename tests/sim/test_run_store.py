@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from contract.commands import POLICY
 from pilotage.model.errors import InputError
 from pilotage.sim.compare import Comparison, compare
 from pilotage.sim.engines import Finished, LocalEngine, Task
@@ -18,20 +20,6 @@ from pilotage.sim.run_store import PLACE, SECONDS, RunStore, decode, encode, run
 from pilotage.sim.specs import RunSpec, TraceSource, policy_of
 from pilotage.workloads import openb
 from pilotage.workloads.generate import Times, openb_like_nodes, openb_like_pods
-
-POLICY = """
-import numpy as np
-from pilotage.policies.api import FeatureSchema
-class Mine:
-    name = "mine@1"
-    features = FeatureSchema()
-    scope = "node"
-    normalise = "none"
-    def prepare(self, mix):
-        return self
-    def score(self, batch, out_BN, device_BN):
-        out_BN[:] = {value}
-"""
 
 
 @pytest.fixture
@@ -80,10 +68,10 @@ def test_a_run_is_found_only_where_everything_is_the_same(source: TraceSource, t
 
 
 def test_an_edit_of_a_users_policy_is_noticed(source: TraceSource, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(POLICY.format(value=1))
+    (tmp_path / "mine.py").write_text(POLICY)
     spec = replace(specs_of(source)[0], policy=f"{tmp_path}/mine.py:Mine")
     before = run_key(spec)
-    (tmp_path / "mine.py").write_text(POLICY.format(value=2))
+    (tmp_path / "mine.py").write_text(POLICY.replace("= 0", "= 2"))
     assert run_key(spec) != before
 
 
@@ -92,17 +80,33 @@ def test_an_edit_of_what_a_users_policy_imports_is_noticed(
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "their_weights.py").write_text("WEIGHT = 1\n")
-    (tmp_path / "weighing.py").write_text("from their_weights import WEIGHT\n" + POLICY.format(value="WEIGHT"))
+    (tmp_path / "weighing.py").write_text("from their_weights import WEIGHT\n" + POLICY.replace("= 0", "= WEIGHT"))
     spec = replace(specs_of(source)[0], policy="weighing:Mine")
     before = run_key(spec)
     (tmp_path / "their_weights.py").write_text("WEIGHT = -1\n")
     assert run_key(spec) != before
 
 
+def test_a_policy_that_imports_more_on_the_way_is_found_again(
+    source: TraceSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "imported_late.py").write_text("")
+    (tmp_path / "late.py").write_text(
+        POLICY.replace("        return self\n", "        import imported_late\n        return self\n")
+    )
+    spec = replace(specs_of(source)[0], policy=f"{tmp_path}/late.py:Mine")
+    store = RunStore(tmp_path / "out")
+    assert store.find(spec) is None
+    store.keep(spec, *spec.execute())
+    assert "imported_late" in sys.modules
+    assert store.find(spec) is not None
+
+
 def test_a_policy_may_say_what_else_it_depends_on(source: TraceSource, tmp_path: Path) -> None:
     keys = []
     for fingerprint in ("one", "two"):
-        (tmp_path / "mine.py").write_text(POLICY.format(value=1))
+        (tmp_path / "mine.py").write_text(POLICY)
         spec = replace(specs_of(source)[0], policy=f"{tmp_path}/mine.py:Mine")
         policy_of(spec.policy).__class__.fingerprint = fingerprint  # type: ignore[attr-defined]
         keys.append(run_key(spec))

@@ -6,24 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from contract.commands import POLICY
 from pilotage.model.errors import InputError
 from pilotage.sim.compare import Price
 from pilotage.sim.consolidation import Consolidation
 from pilotage.sim.scenario import FIELDS, MAX_BYTES, Scenario, parse_loads, parse_price, read_scenario
 from pilotage.sim.specs import TraceSource
 
-POLICY = """
-from pilotage.policies.api import FeatureSchema
-class Mine:
-    name = "mine@1"
-    features = FeatureSchema()
-    scope = "node"
-    normalise = "none"
-    def prepare(self, mix):
-        return self
-    def score(self, batch, out_BN, device_BN):
-        out_BN[:] = 0
-"""
 HEAD = "apiVersion: pilotage/v1\nkind: Comparison\n"
 TRACE = HEAD + "traces: [openb-like]\n"
 WHOLE = (

@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 
     from pilotage.sim.compare import Comparison, Outcome
     from pilotage.sim.engines import Engine
-    from pilotage.sim.planning import Plan
 
 EXAMPLE = "Example: pilotage compare --trace openb-like --policies fgd,best-fit,random --seeds 42-46 --out out"
-FILE, RUN, PLAN = "Traces", "Running", "Capacity and consolidation"
+PLAN = "Capacity and consolidation"  # heading in the help
 
 
 def compare(
@@ -167,7 +166,9 @@ def compare(
                 raise InputError("has no effect on planning", field=name, expected="--add-nodes without it")
     comparison = wanted.comparison()
     if add_nodes is not None:
-        _plan(comparison, add_nodes, out, as_json)
+        from pilotage.cli.planning import plan
+
+        plan(comparison, add_nodes, out, as_json=as_json)
         return
     check_place(out)
     warn_of_gangs(comparison.sources, comparison.protocol)
@@ -226,52 +227,3 @@ def _write(outcome: Outcome, out: Path, screen: Console) -> None:
     write_results(outcome, out, command_line())
     report = write_report(outcome, out / "report.html", command_line())
     screen.print(f"report: {report}", soft_wrap=True)
-
-
-def _plan(comparison: Comparison, spec: str, out: Path | None, as_json: bool) -> None:
-    """`--add-nodes`: one answer per trace and load."""
-    from pilotage.report.planning import as_dict, planning_table
-    from pilotage.sim.planning import smallest_addition
-    from pilotage.sim.specs import policy_of
-    from pilotage.workloads.node_template import parse
-
-    for name, value in (("--consolidate", comparison.consolidation), ("--price", comparison.price)):
-        if value is not None:
-            raise InputError("has no effect on planning", field=name, expected="--add-nodes without it")
-    if comparison.protocol != "openb":
-        problem = "timed runs let pods wait, so any number of nodes will do"
-        raise InputError(problem, field="--add-nodes", expected="--protocol openb")
-    check_place(out)
-    asked = [(policy_of(text), seed) for text in comparison.policies for seed in comparison.seeds]
-    answers: list[tuple[str, float, list[Plan]]] = []
-    with progress_bar(console(), "planning") as advance:
-        total = len(asked) * len(comparison.sources) * len(comparison.loads)
-        for source in comparison.sources:
-            trace = source.load()
-            template = parse(spec, trace.nodes)
-            for load in comparison.loads:
-                plans: list[Plan] = []
-                for policy, seed in asked:
-                    advance(len(answers) * len(asked) + len(plans), total)
-                    plans.append(smallest_addition(trace, policy, seed, load, template))
-                answers.append((trace.name, load, plans))
-    content = [{"trace": name, "load": load, "node": spec, **as_dict(plans)} for name, load, plans in answers]
-    if out is not None:
-        _write_plans(content, out)
-    if as_json:
-        print_json({"answers": content})
-    else:
-        for name, load, plans in answers:
-            results().print(planning_table(plans, f"{name}, load {load:g}: {spec}"))
-    if any(all(plan.added is None for plan in plans) for _, _, plans in answers):
-        raise typer.Exit(1)
-
-
-def _write_plans(content: list[dict[str, object]], out: Path) -> None:
-    import json
-
-    from pilotage.workloads.files import make_directory, replace_file
-
-    make_directory(out)
-    replace_file(out / "plan.json", (json.dumps({"answers": content}, indent=1) + "\n").encode())
-    console().print(f"wrote {out / 'plan.json'}", soft_wrap=True)

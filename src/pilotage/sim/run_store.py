@@ -52,6 +52,7 @@ class RunStore:
         remove_partial_files(directory)
         remove_partial_files(self._place)
         self._seconds = self._read_seconds()
+        self._identities: dict[str, list[str]] = {}  # of policies, as they were when first asked for
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -76,9 +77,9 @@ class RunStore:
 
     def find(self, spec: RunSpec) -> tuple[RunResult, float] | None:
         """The result of a finished run, and the seconds it took then (0 where that is not known)."""
+        key = self._key(spec)
         if self._fresh:
             return None
-        key = run_key(spec)
         path = self._place / f"{key}.json"
         try:
             if path.stat().st_size > MAX_FILE_BYTES:
@@ -90,11 +91,17 @@ class RunStore:
         return result, self._seconds.get(key, 0.0)
 
     def keep(self, spec: RunSpec, result: RunResult, seconds: float) -> None:
-        key = run_key(spec)
+        key = self._key(spec)
         make_directory(self._place)
         replace_file(self._place / f"{key}.json", json.dumps(encode(result)).encode())
         with suppress(OSError), (self._place / SECONDS).open("a") as stream:  # nice to know, no more
             stream.write("\n" + json.dumps([key, seconds]))  # in front: the last line of an ended run may be torn
+
+    def _key(self, spec: RunSpec) -> str:
+        """The same before and after the run, whatever is imported or edited meanwhile."""
+        if spec.policy not in self._identities:
+            self._identities[spec.policy] = identity_of(policy_of(spec.policy))
+        return run_key(spec, self._identities[spec.policy])
 
     def _read_seconds(self) -> dict[str, float]:
         known: dict[str, float] = {}
@@ -115,12 +122,13 @@ class RunStore:
 # What a run depends on
 
 
-def run_key(spec: RunSpec) -> str:
+def run_key(spec: RunSpec, identity: list[str] | None = None) -> str:
+    """A hash of all of it; `identity` of the policy, where it is known already."""
     trace = spec.source.load()
     what = {
         "code": code_hash(),
         "trace": [trace.name, trace.digest],
-        "policy": _identity(policy_of(spec.policy)),
+        "policy": identity or identity_of(policy_of(spec.policy)),
         "seed": spec.seed,
         "protocol": spec.protocol,
         "load": spec.load,
@@ -140,10 +148,10 @@ def code_hash() -> str:
     return digest.hexdigest()
 
 
-def _identity(policy: Policy) -> list[str]:
+def identity_of(policy: Policy) -> list[str]:
     """Its name; of one from outside also its code and its `fingerprint`, where it has one (of weights, say)."""
     if isinstance(policy, WeightedSum):
-        return [policy.name, *(text for part in policy.parts for text in _identity(part))]
+        return [policy.name, *(text for part in policy.parts for text in identity_of(part))]
     source = Path(inspect.getsourcefile(type(policy)) or __file__).resolve()
     if source.is_relative_to(_PACKAGE):
         return [policy.name]
