@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from pilotage.kernels.choosing import Rules
 from pilotage.kernels.compiling import kernel
 from pilotage.kernels.features import POD_GPU_COUNT, POD_GPU_MILLI
-from pilotage.kernels.fragmentation import Typical
-from pilotage.kernels.scoring import FGD, fgd_best_device, score_node
+from pilotage.kernels.prices import priced_best_device
+from pilotage.kernels.scoring import FGD, PRICED, fgd_best_device, score_node
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
 
 
 @kernel
 def score_batch(
-    rule: int,
-    typical: Typical,
+    rules: Rules,
     pod_BF: FloatArray,
     node_BNF: FloatArray,
     device_left_BND: IntArray,
@@ -20,6 +20,8 @@ def score_batch(
     out_BN: FloatArray,
     device_BN: IntArray,
 ) -> None:
+    """Scores by the first of the rules."""
+    rule, typical, prices = rules.rule_K[0], rules.typical, rules.prices
     for b in range(out_BN.shape[0]):
         shares = pod_BF[b, POD_GPU_COUNT] == 1 and pod_BF[b, POD_GPU_MILLI] < 1000
         for n in range(out_BN.shape[1]):
@@ -28,5 +30,8 @@ def score_batch(
             if rule == FGD and shares:
                 best = fgd_best_device(typical, pod_BF, b, node_BNF[b], n, device_left_BND[b])
                 out_BN[b, n], device_BN[b, n] = best[0], best[1]
+            elif rule == PRICED:
+                priced = priced_best_device(prices, pod_BF, b, node_BNF[b], n, device_left_BND[b])
+                out_BN[b, n], device_BN[b, n] = priced[0], priced[1]
             else:
-                out_BN[b, n] = score_node(rule, typical, pod_BF, b, node_BNF[b], n, device_left_BND[b])
+                out_BN[b, n] = score_node(rule, typical, prices, pod_BF, b, node_BNF[b], n, device_left_BND[b])

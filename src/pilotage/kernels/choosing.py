@@ -34,6 +34,7 @@ class Rules(NamedTuple):
     minmax_K: BoolArray  # normalised to whole numbers 0..100 over the candidates before weighing
     mode: int
     typical: Typical
+    prices: FloatArray  # see kernels.prices; zeros for rules that take none
 
 
 class ScoreCache(NamedTuple):
@@ -141,7 +142,9 @@ def refresh(
         for k in range(rules.rule_K.shape[0]):
             value = INFEASIBLE
             if fits:
-                value = score_node(rules.rule_K[k], rules.typical, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND)
+                value = score_node(
+                    rules.rule_K[k], rules.typical, rules.prices, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND
+                )
             if rules.mode == BY_BLOCKS:
                 total += rules.weight_K[k] * value
             else:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pilotage.kernels.compiling import kernel
 from pilotage.model.workload import IntArray
 
-BEST, WORST, RANDOM, LEAST_FRAGMENTED = range(4)
-DEVICE_RULES = ("best", "worst", "random", "fgd")  # the last one for compiled policies only: it needs typical pods
+BEST, WORST, RANDOM, LEAST_FRAGMENTED, BEST_PRICED = range(5)
+DEVICE_RULES = ("best", "worst", "random", "fgd", "priced")
+PLAIN_RULES = DEVICE_RULES[:3]  # the others need tables that only compiled policies have
 
 
 @kernel

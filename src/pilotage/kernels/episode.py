@@ -8,12 +8,13 @@ import numpy as np
 
 from pilotage.kernels.choosing import Rules, choose_node
 from pilotage.kernels.compiling import inlined_inner, kernel
-from pilotage.kernels.devices import LEAST_FRAGMENTED, choose_devices
+from pilotage.kernels.devices import BEST_PRICED, LEAST_FRAGMENTED, choose_devices
 from pilotage.kernels.events import decide, next_decision
 from pilotage.kernels.feasibility import narrowing_reason
 from pilotage.kernels.features import DRAW_STEPS, POD_DRAW, random_unit
 from pilotage.kernels.meters import METERS, settle
 from pilotage.kernels.neighbours import look_around
+from pilotage.kernels.prices import priced_best_device
 from pilotage.kernels.scene import SEQUENCE, Scene
 from pilotage.kernels.scoring import fgd_best_device
 from pilotage.model.workload import FloatArray, IntArray
@@ -93,7 +94,10 @@ def devices_on(scene: Scene, rules: Rules, device_rule: int, s: int, node: int, 
     cluster, shapes = scene.cluster, scene.shapes
     if shapes.devices_S[s] > 0:
         return shapes.devices_S[s]
-    if device_rule == LEAST_FRAGMENTED and shapes.gpu_count_S[s] == 1 and shapes.gpu_milli_S[s] < 1000:
+    shares = shapes.gpu_count_S[s] == 1 and shapes.gpu_milli_S[s] < 1000
+    if device_rule == BEST_PRICED and shares:
+        return 1 << priced_best_device(rules.prices, shapes.pod_SF, s, scene.node_NF, node, cluster.device_left_ND)[1]
+    if device_rule == LEAST_FRAGMENTED and shares:
         return 1 << fgd_best_device(rules.typical, shapes.pod_SF, s, scene.node_NF, node, cluster.device_left_ND)[1]
     return choose_devices(
         cluster.device_left_ND[node],

@@ -48,21 +48,24 @@ NODE_FEATURES = (
     "gang_in_rack",  # in the same rack (those on the node count),
     "gang_in_zone",  # in the same zone (those in the rack count)
     "gang_rack_room",  # pods of its shape that the rack could still take
+    "rack",  # index of the rack, -1 = not known
+    "zone",
+    "load",  # measured use of the node, 0..1, where somebody measures it; else 0
 )
 CPU_FREE, CPU_CAPACITY, MEMORY_FREE, MEMORY_CAPACITY, PODS_FREE, PODS_CAPACITY = range(6)
 GPU_FREE, GPU_COUNT, GPU_IDLE, GPU_LARGEST, GPU_MODEL, GPU_KINDS = range(6, 12)
 CPU_SCORED, MEMORY_SCORED, LAST_PLACED, RANK, GANG_ON_NODE, GANG_IN_RACK, GANG_IN_ZONE = range(12, 19)
-GANG_RACK_ROOM = 19
+GANG_RACK_ROOM, RACK, ZONE, LOAD = range(19, 23)
 
 
 # Filled per decision, by kernels.neighbours.
-GANG_COLUMNS = NODE_FEATURES[GANG_ON_NODE:]
+GANG_COLUMNS = NODE_FEATURES[GANG_ON_NODE : GANG_RACK_ROOM + 1]
 POD_GANG_COLUMNS = POD_FEATURES[POD_GANG_PLACED:]
 
 
 @inlined_inner
 def encode_node(cluster: ClusterArrays, n: int, rank: int, node_NF: FloatArray) -> None:
-    """Writes the feature row of node n."""
+    """Writes the feature row of node n, but for the columns that others fill: those about gangs, and the load."""
     free, largest, idle = 0, 0, 0
     for d in range(cluster.device_count_N[n]):
         left = cluster.device_left_ND[n, d]
@@ -89,6 +92,8 @@ def encode_node(cluster: ClusterArrays, n: int, rank: int, node_NF: FloatArray) 
     node_NF[n, MEMORY_SCORED] = cluster.scored_used_N2[n, 1]
     node_NF[n, LAST_PLACED] = cluster.last_placed_N[n]
     node_NF[n, RANK] = rank
+    node_NF[n, RACK] = cluster.rack_N[n]
+    node_NF[n, ZONE] = cluster.zone_N[n]
 
 
 @kernel

@@ -40,6 +40,7 @@ from pilotage.kernels.features import (
     random_unit,
 )
 from pilotage.kernels.fragmentation import Typical, amount, cpu_class
+from pilotage.kernels.prices import priced_best_device
 from pilotage.model.workload import FloatArray, IntArray
 
 (
@@ -56,7 +57,8 @@ from pilotage.model.workload import FloatArray, IntArray
     FGD,
     GANG_LOCALITY,
     GANG_SPREAD,
-) = range(13)
+    PRICED,
+) = range(14)
 FLEETING = (RANDOM_NODE, GANG_LOCALITY, GANG_SPREAD)
 
 MAX_CPU, MAX_GPU = 128000.0, 8000.0  # fixed constants of the published scores, not taken from the cluster
@@ -65,11 +67,20 @@ NEAR_STEP = 1e-7  # far above the rounding difference of the two ways to F (belo
 
 @inlined_inner
 def score_node(
-    rule: int, typical: Typical, pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int, left_ND: IntArray
+    rule: int,
+    typical: Typical,
+    prices: FloatArray,
+    pod_PF: FloatArray,
+    p: int,
+    node_NF: FloatArray,
+    n: int,
+    left_ND: IntArray,
 ) -> float:
     """Score of a node on which the pod fits; higher is better."""
     if rule == FGD:
         return fgd_score(typical, pod_PF, p, node_NF, n, left_ND)
+    if rule == PRICED:
+        return priced_best_device(prices, pod_PF, p, node_NF, n, left_ND)[0]
     if rule == BEST_FIT:
         return best_fit_score(pod_PF, p, node_NF, n)
     if rule == DOT_PRODUCT:

@@ -15,14 +15,15 @@ from typing import Literal, Protocol, TypeVar
 import numpy as np
 
 from pilotage.kernels.choosing import Rules
-from pilotage.kernels.devices import DEVICE_RULES
+from pilotage.kernels.devices import DEVICE_RULES, PLAIN_RULES
 from pilotage.kernels.features import FEATURES_VERSION, GANG_COLUMNS, NODE_FEATURES, POD_FEATURES, POD_GANG_COLUMNS
+from pilotage.model.cluster import ClusterState
 from pilotage.model.errors import PilotageError, PolicyError, UnknownNameError
 from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape, Workload
 
 Scope = Literal["node", "cluster"]
 Normalise = Literal["none", "minmax"]
-DeviceRule = Literal["best", "worst", "random", "fgd"]
+DeviceRule = Literal["best", "worst", "random", "fgd", "priced"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,21 @@ class TypicalPods:
     gpu_weight: float = 0.0  # extra weight per whole GPU asked for
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterSize:
+    """Sums over the nodes of a cluster."""
+
+    cpu_milli: int = 0
+    gpus: int = 0
+    gpus_M: tuple[int, ...] = ()  # by model, in the order of WorkloadMix.models
+
+    @classmethod
+    def of(cls, state: ClusterState) -> ClusterSize:
+        arrays = state.arrays
+        by_model = (int(arrays.device_count_N[arrays.model_N == m].sum()) for m in range(len(state.models)))
+        return cls(int(arrays.capacity_NR[:, 0].sum()), int(arrays.device_count_N.sum()), tuple(by_model))
+
+
 @dataclass(frozen=True)
 class WorkloadMix:
     """What a workload consists of: distinct shapes and how many pods have each. Order of pods is not part of it."""
@@ -106,6 +122,7 @@ class WorkloadMix:
     models: tuple[str, ...] = ()  # GPU models of the cluster, in the order of the feature `gpu_model`
     devices: int = 8  # largest number of devices of a node
     typical: TypicalPods = TypicalPods()  # how typical pods are found
+    cluster: ClusterSize = ClusterSize()  # what the mix comes to; a run puts it in
 
     @classmethod
     def of(cls, workload: Workload, models: tuple[str, ...] = (), devices: int = 8) -> WorkloadMix:
@@ -183,7 +200,7 @@ def ask(policy: Policy, batch: DecisionBatch, out_BN: FloatArray, device_BN: Int
 def device_rule_of(policy: Policy) -> DeviceRule:
     """Policies may state a device rule; the usual one is `best`. `fgd` needs typical pods: compiled policies only."""
     rule: DeviceRule = getattr(policy, "device_rule", "best")
-    known = DEVICE_RULES if hasattr(policy, "rules") else DEVICE_RULES[:-1]
+    known = DEVICE_RULES if hasattr(policy, "rules") else PLAIN_RULES
     if rule not in known:
         raise PolicyError(f"{policy.name}: unknown device rule {rule!r}; known: {', '.join(known)}")
     return rule

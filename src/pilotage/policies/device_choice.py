@@ -8,8 +8,9 @@ import numpy as np
 
 from pilotage.kernels import scoring
 from pilotage.kernels.batches import score_batch
-from pilotage.kernels.choosing import Rules
+from pilotage.kernels.choosing import BY_BLOCKS, Rules
 from pilotage.kernels.fragmentation import Typical
+from pilotage.kernels.prices import no_prices
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.policies.api import (
     DecisionBatch,
@@ -64,13 +65,16 @@ class DeviceChoice(ScoresOf):
     def prepare(self, mix: WorkloadMix) -> DeviceChoice:
         return replace(self, policy=prepared(self.policy, mix), typical=typical_pods(mix))
 
+    @property
+    def _typical(self) -> Typical:
+        return typical_pods(NO_MIX) if self.typical is None else self.typical
+
     def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
         ask(self.policy, batch, out_BN, device_BN)
         device_BN[:] = -1
         if self.device_rule == "fgd":
             score_batch(
-                scoring.FGD,
-                typical_pods(NO_MIX) if self.typical is None else self.typical,
+                Rules(np.array([scoring.FGD]), np.ones(1), np.array([False]), BY_BLOCKS, self._typical, no_prices()),
                 batch.pod_BF,
                 batch.node_BNF,
                 batch.device_left_BND,

@@ -11,6 +11,7 @@ from pilotage.kernels.batches import score_batch
 from pilotage.kernels.choosing import Rules, choosing_mode
 from pilotage.kernels.features import GANG_COLUMNS, POD_GANG_COLUMNS
 from pilotage.kernels.fragmentation import Typical
+from pilotage.kernels.prices import no_prices
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Policy, Scope, WorkloadMix
 from pilotage.policies.mix import typical_pods
@@ -39,12 +40,11 @@ class Heuristic:
     def rules(self) -> Rules:
         minmax_K = np.array([self.normalise == "minmax"])
         mode = choosing_mode(self.scope == "node", minmax_K)
-        return Rules(np.array([self.rule]), np.ones(1), minmax_K, mode, self.typical)
+        return Rules(np.array([self.rule]), np.ones(1), minmax_K, mode, self.typical, no_prices())
 
     def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
         score_batch(
-            self.rule,
-            self.typical,
+            self.rules,
             batch.pod_BF,
             batch.node_BNF,
             batch.device_left_BND,

@@ -32,7 +32,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*@[0-9]+")
 @cache
 def registered() -> dict[str, Policy]:
     """Every policy that can be named without a path, by full name."""
-    known = {policy.name: policy for policy in HEURISTICS}
+    known: dict[str, Policy] = {policy.name: policy for policy in HEURISTICS}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         source = f"entry point {entry.name}"
         try:

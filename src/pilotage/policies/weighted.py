@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 
 from pilotage.kernels.choosing import INFEASIBLE, Rules, choosing_mode, weighted_total
+from pilotage.kernels.scoring import PRICED
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.policies.api import (
     DecisionBatch,
@@ -77,6 +78,7 @@ class WeightedSum:
             minmax_K=minmax_K,
             mode=choosing_mode(all(part.scope == "node" for part in self.parts), minmax_K),
             typical=known[0].typical,
+            prices=next((part.prices for part in known if PRICED in part.rule_K), known[0].prices),
         )
 
     def prepare(self, mix: WorkloadMix) -> WeightedSum:

@@ -18,7 +18,7 @@ from pilotage.kernels.scene import SEQUENCE, Neighbours, Scene, Series, Timeline
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import IntArray, PodShape, Workload
-from pilotage.policies.api import Policy, WorkloadMix, compiled_rules, device_rule_of, prepared
+from pilotage.policies.api import ClusterSize, Policy, WorkloadMix, compiled_rules, device_rule_of, prepared
 from pilotage.policies.encode import encode_nodes, encode_shapes
 from pilotage.policies.mix import typical_pods
 from pilotage.sim.interpreted import Interpreter
@@ -84,7 +84,12 @@ class Run:
         for number, pod in enumerate(placed):
             self.state.add(f"placed-{number}", pod.shape, self.state.index[pod.node], pod.devices)
         devices = self.state.arrays.device_left_ND.shape[1]
-        self.mix = replace(mix or WorkloadMix.of(workload), models=self.state.models, devices=devices)
+        self.mix = replace(
+            mix or WorkloadMix.of(workload),
+            models=self.state.models,
+            devices=devices,
+            cluster=ClusterSize.of(self.state),
+        )
         self.policy = prepared(policy, self.mix)
         self.device_rule = DEVICE_RULES.index(device_rule_of(policy))
         decisions = len(workload) if settings.tape and not settings.retry else 0
