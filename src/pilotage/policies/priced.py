@@ -57,7 +57,7 @@ LAYOUT = {
 }  # parts of the parameter vector. "scarce": times how scarce CPU is; "multi", "shared": times the share of such pods
 PARAMETERS = sum(LAYOUT.values())
 
-_FEATURES = FeatureSchema(
+FEATURES = FeatureSchema(
     pod=("cpu_milli", "memory_bytes", "gpu_milli", "gpu_count"),
     node=(
         "cpu_free",
@@ -117,7 +117,7 @@ class Priced:
     summary: str = "least loss of the learned value of what is left"
     prices: FloatArray = field(default_factory=no_prices, compare=False, repr=False)
     typical: Typical = field(default_factory=lambda: typical_pods(NO_MIX), compare=False, repr=False)
-    features: FeatureSchema = _FEATURES
+    features: FeatureSchema = FEATURES
     scope: Scope = "node"
     normalise: Normalise = "none"
     device_rule: DeviceRule = "priced"

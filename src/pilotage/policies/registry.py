@@ -20,13 +20,12 @@ from pathlib import Path
 
 from pilotage.kernels.choosing import Rules
 from pilotage.model.errors import InputError, PolicyError, UnknownNameError
-from pilotage.policies.api import FeatureSchema, Policy, device_rule_of
+from pilotage.policies.api import POLICY_NAME, FeatureSchema, Policy, device_rule_of
 from pilotage.policies.heuristics import HEURISTICS
 from pilotage.policies.weighted import WeightedSum
 
 GROUP = "pilotage.policies"
 _TERM = re.compile(r"\s*(?:(?P<weight>[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*\*)?\s*(?P<name>[^*+\s]+)\s*")
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*@[0-9]+")
 
 
 @cache
@@ -134,7 +133,7 @@ def checked_instance(thing: object, source: str) -> Policy:
         raise PolicyError(f"{source}: a policy needs {', '.join(missing)}")
     if isinstance(policy, WeightedSum):
         return policy  # made of checked parts
-    if not isinstance(policy.name, str) or not _NAME.fullmatch(policy.name):
+    if not isinstance(policy.name, str) or not POLICY_NAME.fullmatch(policy.name):
         raise PolicyError(f"{source}: name {policy.name!r}; expected name@version such as tightest-cpu@1")
     if policy.scope not in ("node", "cluster"):
         raise PolicyError(f"{source}: scope {policy.scope!r}; expected 'node' or 'cluster'")
