@@ -7,6 +7,7 @@ E node events, G points of a time grid.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,8 @@ from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape, W
 Scope = Literal["node", "cluster"]
 Normalise = Literal["none", "minmax"]
 DeviceRule = Literal["best", "worst", "random", "fgd", "priced"]
+
+POLICY_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*@[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ parameters.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -57,7 +58,7 @@ LAYOUT = {
 }  # parts of the parameter vector. "scarce": times how scarce CPU is; "multi", "shared": times the share of such pods
 PARAMETERS = sum(LAYOUT.values())
 
-_FEATURES = FeatureSchema(
+FEATURES = FeatureSchema(
     pod=("cpu_milli", "memory_bytes", "gpu_milli", "gpu_count"),
     node=(
         "cpu_free",
@@ -118,13 +119,17 @@ class Priced:
     summary: str = "least loss of the learned value of what is left"
     prices: FloatArray = field(default_factory=no_prices, compare=False, repr=False)
     typical: Typical = field(default_factory=lambda: typical_pods(NO_MIX), compare=False, repr=False)
-    features: FeatureSchema = _FEATURES
+    features: FeatureSchema = FEATURES
     scope: Scope = "node"
     normalise: Normalise = "none"
     device_rule: DeviceRule = "priced"
 
     def prepare(self, mix: WorkloadMix) -> Priced:
         return replace(self, prices=prices_of(self.parameters, mix), typical=typical_pods(mix))
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.parameters.tobytes()).hexdigest()
 
     @property
     def rules(self) -> Rules:
