@@ -27,6 +27,7 @@ from pilotage.training.workers import Task, Workers
 
 BALANCE_PARTS = ("weights", "cpu_share", "memory_share")
 CANDIDATE = "candidate@1"
+SEEDS_OF_A_TRAINING = 10_000  # one per generation; trainings of other seeds take others
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +120,16 @@ class Evolution:
         self._asked = [] if last else strategy.ask()
         if known is not None:
             return known
-        values = () if last else self._values(self._asked, number)
-        validation, shares = None, ()
+        values = self._values(self._asked, number) if not last else ()
+        validation: float | None = None
+        shares: tuple[float, ...] = ()
         if last or number % self.settings.validate_every == 0:
             validation, shares = self._validated(self._whole(strategy.result.xfavorite))
         return Generation(number, values, float(strategy.sigma), validation, shares)
 
     def _values(self, asked: Sequence[FloatArray], number: int) -> tuple[float, ...]:
         sources = self.workloads.of_generation(self.settings, number)
-        seed = TRAINING[(self.settings.seed * 10_000 + number) % len(TRAINING)]
+        seed = TRAINING[self.settings.seed * SEEDS_OF_A_TRAINING + number]
         tasks = [self._task(sources, [seed], None)]
         tasks += [self._task(sources, [seed], self._whole(candidate)) for candidate in asked]
         baseline, *found = self.workers.figures(tasks)

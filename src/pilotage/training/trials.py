@@ -17,9 +17,10 @@ from pilotage.policies.api import Policy
 from pilotage.policies.priced import Priced
 from pilotage.policies.registry import find_policy
 from pilotage.sim.bound import arrived_within, packing_bound
-from pilotage.sim.protocols import arrival_of, mix_of
+from pilotage.sim.protocols import mix_of
 from pilotage.sim.run import Run, RunSettings
 from pilotage.sim.specs import TraceSource
+from pilotage.workloads.arrivals import OpenbArrival, openb_arrival
 from pilotage.workloads.trace import Trace
 
 Objective = Literal["packing", "balance"]
@@ -77,6 +78,11 @@ class Trial:
 @lru_cache(maxsize=8)
 def _policy(text: str) -> Policy:
     return find_policy(text)
+
+
+@lru_cache(maxsize=64)  # the workloads of a generation, which all its candidates share
+def arrival_of(trace: Trace, load: float, seed: int) -> OpenbArrival:
+    return openb_arrival(trace.workload, trace.nodes, load, seed)
 
 
 def figures_of(trace: Trace, policy: Policy, seed: int, load: float, forced_load: float) -> Figures:
