@@ -204,7 +204,9 @@ def test_a_wrong_field_is_named(place: Path, how: Change, said: str) -> None:
 def test_heads_must_divide_the_width(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "mine", random_checkpoint(GRAPH))
     change(tmp_path / "mine", lambda c: c["architecture"].update(heads=5))
-    assert "architecture.heads: is a number '5'; expected a divisor of hidden, which is 12" in refusal(tmp_path / "mine")
+    assert "architecture.heads: is a number '5'; expected a divisor of hidden, which is 12" in refusal(
+        tmp_path / "mine"
+    )
 
 
 @pytest.mark.parametrize(
@@ -291,7 +293,10 @@ def test_a_zip_in_disguise_is_refused(place: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        (lambda t: t["layers.1.weight"].__setitem__((2, 3), np.nan), "layers.1.weight: has weights that are not finite"),
+        (
+            lambda t: t["layers.1.weight"].__setitem__((2, 3), np.nan),
+            "layers.1.weight: has weights that are not finite",
+        ),
         (lambda t: t["layers.2.bias"].__setitem__(0, np.inf), "layers.2.bias: has weights that are not finite"),
         (lambda t: t.pop("layers.2.bias"), "tensor 'layers.2.bias' is missing"),
         (lambda t: t.update(more=np.zeros(3, np.float32)), "tensor 'more' is not part of this kind of policy"),

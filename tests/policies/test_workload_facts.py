@@ -31,6 +31,7 @@ def test_figures_of_a_small_mix() -> None:
     assert (facts.sizes, facts.pods, facts.whole) == ((500,), (4,), 4)
     asked = (30 * 1000 + 10 * 4000 + 40000) / gpus * 8 / 96000
     assert facts.scarcity == pytest.approx((asked - PLENTY) / RANGE)
+    assert facts.cpu_only == pytest.approx(70000 / 110000)
     assert facts.tied_M.tolist() == pytest.approx([2 / gpus * 8 / 2, 0.0])
 
 

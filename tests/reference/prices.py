@@ -38,13 +38,17 @@ class Twin:
         total += np.interp(cpu / cpu_capacity if cpu_capacity else 0, SHARE_KNOTS, part["cpu_share"])
         total += np.interp(memory / memory_capacity if memory_capacity else 0, SHARE_KNOTS, part["memory_share"])
         small = self.small_pods(cpu)
-        a0, a1, a2 = part["small_pods"] + self.scarce * part["scarce_small_pods"]
+        a0, a1, a2 = (
+            part["small_pods"] + self.scarce * part["scarce_small_pods"] + facts.cpu_only * part["only_small_pods"]
+        )
         total += a0 * small
         gpus = sum(lefts) / GPU_MILLI
         if gpus > 0:
             tied = facts.tied_M[self.mix.models.index(view.model)] if view.model else 0.0
             per_gpu = np.interp(
-                cpu / (facts.cpu_per_gpu * gpus), CPU_KNOTS, part["cpu"] + self.scarce * part["scarce_cpu"]
+                cpu / (facts.cpu_per_gpu * gpus),
+                CPU_KNOTS,
+                part["cpu"] + self.scarce * part["scarce_cpu"] + facts.cpu_only * part["only_cpu"],
             )
             per_gpu += np.interp(
                 memory / (facts.memory_per_gpu * gpus),
@@ -78,8 +82,8 @@ class Twin:
         change = self.value(view, after, cpu, memory) - self.value(view, view.lefts, view.cpu_free, view.memory_free)
         row = POD_KINDS.index(shape.kind)
         weights = self.part["weights"].reshape(len(POD_KINDS), -1)[row].copy()
-        scarce = self.part["scarce_weights"].reshape(len(POD_KINDS), 2)[row]
-        weights[[7, 0]] += self.scarce * scarce  # CPU per GPU, CPU left
+        scarce, only = (self.part[f"{name}_weights"].reshape(len(POD_KINDS), 2)[row] for name in ("scarce", "only"))
+        weights[[7, 0]] += self.scarce * scarce + self.facts.cpu_only * only  # CPU per GPU, CPU left
         return change + float(weights @ self._figures(shape, view, devices, after))
 
     def _figures(self, shape: PodShape, view: View, devices: list[int], after: list[int]) -> FloatArray:

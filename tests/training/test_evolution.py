@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +48,7 @@ class Recorder(LocalWorkers):
         super().__init__(1)
         self.asked: list[Task] = []
 
-    def figures(self, tasks: list[Task]) -> list[list[Figures]]:  # type: ignore[override]
+    def figures(self, tasks: Sequence[Task]) -> list[list[Figures]]:
         self.asked += tasks
         return super().figures(tasks)
 
@@ -109,11 +111,7 @@ def test_processes_find_the_same(workloads: Workloads, whole: tuple[Path, Record
     assert files(tmp_path / "two") == files(whole[0])
 
 
-def test_another_seed_finds_something_else(
-    workloads: Workloads, whole: tuple[Path, Recorder], tmp_path: Path
-) -> None:
-    from dataclasses import replace
-
+def test_another_seed_finds_something_else(workloads: Workloads, whole: tuple[Path, Recorder], tmp_path: Path) -> None:
     evolve(fresh(tmp_path / "other", workloads, replace(SETTINGS, seed=1)), LocalWorkers(1))
     assert files(tmp_path / "other")["generations.jsonl"] != files(whole[0])["generations.jsonl"]
 

@@ -61,7 +61,7 @@ CPU_SHARE = MEMORY_RATIO + RATIOS  # h
 MEMORY_SHARE = CPU_SHARE + RATIOS  # k
 SMALL_PODS = MEMORY_SHARE + RATIOS  # A by CPU left in steps
 WEIGHTS = SMALL_PODS + CPU_STEPS  # linear part, a row per class of pod
-SCALES = WEIGHTS + 4 * len(FIGURES)  # rc (milli per GPU), rm (bytes per GPU), a0, a1, a2, whether h or k is not 0
+SCALES = WEIGHTS + 4 * len(FIGURES)  # 1 / rc (milli per GPU), 1 / rm (bytes), a0, a1, a2, whether h or k is not 0
 IDLE_DEVICES = SCALES + 6  # b by idle devices, up to MAX_DEVICES
 MODELS = IDLE_DEVICES + MAX_DEVICES + 1  # s by model; first = no model
 
@@ -93,21 +93,21 @@ def table_at(prices: FloatArray, table: int, ratio: float) -> float:
 
 
 @inlined_inner
-def shared_value(
-    prices: FloatArray, cpu: float, memory: float, gpus: float, cpu_share: float, memory_share: float, model: int
-) -> float:
-    """V without the terms of single devices."""
+def shared_value(prices: FloatArray, node_NF: FloatArray, n: int, cpu: float, memory: float, gpus: float) -> float:
+    """V of node n without the terms of single devices, with so much left."""
     small = prices[SMALL_PODS + min(int(cpu) // CPU_STEP, CPU_STEPS - 1)]
     value = prices[SCALES + 2] * small
     if prices[SCALES + 5] != 0.0:
-        value += table_at(prices, CPU_SHARE, cpu_share) + table_at(prices, MEMORY_SHARE, memory_share)
+        value += table_at(prices, CPU_SHARE, share_of(cpu, node_NF[n, CPU_CAPACITY]))
+        value += table_at(prices, MEMORY_SHARE, share_of(memory, node_NF[n, MEMORY_CAPACITY]))
     if gpus > 0.0:
+        each = 1.0 / gpus
         value += gpus * (
-            table_at(prices, CPU_RATIO, cpu / (prices[SCALES] * gpus))
-            + table_at(prices, MEMORY_RATIO, memory / (prices[SCALES + 1] * gpus))
+            table_at(prices, CPU_RATIO, cpu * prices[SCALES] * each)
+            + table_at(prices, MEMORY_RATIO, memory * prices[SCALES + 1] * each)
             + prices[SCALES + 3] * small
             + prices[SCALES + 4] * small / (1.0 + gpus)
-            + prices[MODELS + model + 1]
+            + prices[min(MODELS + int(node_NF[n, GPU_MODEL]) + 1, prices.shape[0] - 1)]  # a model nobody knew of
         )
     return value
 
@@ -119,13 +119,14 @@ def best_share_device(
     """The device of a share pod that keeps most value, the first among equals, and by how much the value changes."""
     opens = prices[IDLE_DEVICES + idle - 1] - prices[IDLE_DEVICES + idle] if idle > 0 else 0.0
     opens -= prices[first + IDLE] / MOST_DEVICES
+    per_milli = prices[first + DEVICE_LEFT] / 1000.0
     best, device = -1e300, -1
     for d in range(count):
         left = left_ND[n, d]
         if left < milli:
             continue
         rest = left - milli
-        change = prices[DEVICE + rest] - prices[DEVICE + left] + prices[first + DEVICE_LEFT] * rest / 1000.0
+        change = prices[DEVICE + rest] - prices[DEVICE + left] + per_milli * rest
         if left == 1000:
             change += opens
         if change > best:
@@ -154,7 +155,7 @@ def priced_best_device(
 ) -> tuple[float, int]:
     """Score of the pod on the node, and the device of a share pod (-1 for other pods)."""
     milli, wanted = int(pod_PF[p, POD_GPU_MILLI]), int(pod_PF[p, POD_GPU_COUNT])
-    count, idle, model = int(node_NF[n, GPU_COUNT]), int(node_NF[n, GPU_IDLE]), int(node_NF[n, GPU_MODEL])
+    count, idle = int(node_NF[n, GPU_COUNT]), int(node_NF[n, GPU_IDLE])
     first = WEIGHTS + pod_class(milli, wanted) * len(FIGURES)
     score, device = 0.0, -1
     if wanted == 1 and milli < 1000:
@@ -162,22 +163,19 @@ def priced_best_device(
     elif wanted > 0:
         score = several_devices(prices, first, left_ND, n, count, idle, milli, wanted)
     score += prices[first + IDLE] * idle / MOST_DEVICES
-    cpu, memory, gpus, cpu_share, memory_share = 0.0, 0.0, 0.0, 0.0, 0.0
+    cpu, memory, gpus = 0.0, 0.0, 0.0
     for after in range(2):  # a loop, so that the code is there once
         cpu = node_NF[n, CPU_FREE] - after * pod_PF[p, POD_CPU]
         memory = node_NF[n, MEMORY_FREE] - after * pod_PF[p, POD_MEMORY]
-        gpus = (node_NF[n, GPU_FREE] - after * milli * wanted) / 1000.0
-        cpu_share = share_of(cpu, node_NF[n, CPU_CAPACITY])
-        memory_share = share_of(memory, node_NF[n, MEMORY_CAPACITY])
-        score += (2 * after - 1) * shared_value(prices, cpu, memory, gpus, cpu_share, memory_share, model)
-    score += (
-        prices[first + CPU_LEFT] * cpu / (MOST_DEVICES * prices[SCALES]) + prices[first + MEMORY_LEFT] * memory_share
-    )
+        gpus = (node_NF[n, GPU_FREE] - after * milli * wanted) * 0.001
+        score += (2 * after - 1) * shared_value(prices, node_NF, n, cpu, memory, gpus)
+    cpu_share, memory_share = share_of(cpu, node_NF[n, CPU_CAPACITY]), share_of(memory, node_NF[n, MEMORY_CAPACITY])
+    score += prices[first + CPU_LEFT] * cpu * prices[SCALES] / MOST_DEVICES + prices[first + MEMORY_LEFT] * memory_share
     score += (prices[first + GPU_LEFT] * gpus + prices[first + SIZE] * count) / MOST_DEVICES
     score += prices[first + IMBALANCE] * abs(cpu_share - share_of(gpus, count))
     score += prices[first + SKEW] * (memory_share - cpu_share)
     if node_NF[n, CPU_FREE] == node_NF[n, CPU_CAPACITY] and idle == count:
         score += prices[first + UNTOUCHED]
     if gpus > 0.0:
-        score += prices[first + CPU_PER_GPU] * min(cpu / (prices[SCALES] * gpus), MOST_CPU_RATIO)
+        score += prices[first + CPU_PER_GPU] * min(cpu * prices[SCALES] / gpus, MOST_CPU_RATIO)
     return score, device

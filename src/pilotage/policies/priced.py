@@ -52,10 +52,15 @@ LAYOUT = {
     "scarce_cpu": len(CPU_KNOTS),
     "scarce_memory": len(MEMORY_KNOTS),
     "scarce_small_pods": 3,
+    "only_weights": len(POD_KINDS) * 2,
+    "only_cpu": len(CPU_KNOTS),
+    "only_small_pods": 3,
     "multi_idle": len(IDLE_KNOTS),
     "multi_whole": 2,
     "shared_leftover": len(FUNCTIONS),
-}  # parts of the parameter vector. "scarce": times how scarce CPU is; "multi", "shared": times the share of such pods
+}
+# Parts of the parameter vector. "scarce": times how scarce CPU is; "only": times the share of CPU that pods without GPU
+# ask for; "multi", "shared": times the share of GPU that such pods ask for.
 PARAMETERS = sum(LAYOUT.values())
 
 FEATURES = FeatureSchema(
@@ -82,9 +87,10 @@ def parts_of(vector: FloatArray) -> dict[str, FloatArray]:
 def prices_of(parameters: FloatArray, mix: WorkloadMix) -> FloatArray:
     """The tables of one workload, in the order of kernels.prices."""
     part, facts = parts_of(parameters), WorkloadFacts.of(mix)
-    scarce = facts.scarcity
+    scarce, only = facts.scarcity, facts.cpu_only
     weight_KX = part["weights"].reshape(len(POD_KINDS), len(FIGURES)).copy()
-    weight_KX[:, [CPU_PER_GPU, CPU_LEFT]] += scarce * part["scarce_weights"].reshape(len(POD_KINDS), 2)
+    about_cpu = scarce * part["scarce_weights"] + only * part["only_weights"]
+    weight_KX[:, [CPU_PER_GPU, CPU_LEFT]] += about_cpu.reshape(len(POD_KINDS), 2)
     functions = leftover_functions(facts.sizes, facts.pods, facts.whole)
     device_L = (part["leftover"] + facts.shared * part["shared_leftover"]) @ functions
     left = np.arange(GPU_MILLI + 1) / GPU_MILLI
@@ -94,14 +100,14 @@ def prices_of(parameters: FloatArray, mix: WorkloadMix) -> FloatArray:
     tied_M = facts.tied_M
     tables = (
         device_L,
-        np.interp(ratio_Q, CPU_KNOTS, part["cpu"] + scarce * part["scarce_cpu"]),
+        np.interp(ratio_Q, CPU_KNOTS, part["cpu"] + scarce * part["scarce_cpu"] + only * part["only_cpu"]),
         np.interp(ratio_Q, MEMORY_KNOTS, part["memory"] + scarce * part["scarce_memory"]),
         np.interp(ratio_Q, SHARE_KNOTS, part["cpu_share"]),
         np.interp(ratio_Q, SHARE_KNOTS, part["memory_share"]),
         facts.cpu_only_within(np.arange(CPU_STEPS) * CPU_STEP),
         weight_KX.ravel(),
-        [facts.cpu_per_gpu, facts.memory_per_gpu],
-        part["small_pods"] + scarce * part["scarce_small_pods"],
+        [1 / facts.cpu_per_gpu, 1 / facts.memory_per_gpu],
+        part["small_pods"] + scarce * part["scarce_small_pods"] + only * part["only_small_pods"],
         [float(part["cpu_share"].any() or part["memory_share"].any())],
         np.interp(idle_I, IDLE_KNOTS, part["idle"] + facts.multi * part["multi_idle"]),
         [0.0],

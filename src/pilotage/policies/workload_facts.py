@@ -19,6 +19,7 @@ class WorkloadFacts:
     cpu_per_gpu: float  # milli, over pods with GPU
     memory_per_gpu: float  # bytes
     scarcity: float  # of CPU, 0 = plenty
+    cpu_only: float  # share of the CPU that pods without GPU ask for
     multi: float  # share of the GPU that pods with several devices ask for
     shared: float  # share of the GPU that pods with a part of a device ask for
     sizes: tuple[int, ...]  # of share pods, milli
@@ -44,6 +45,7 @@ class WorkloadFacts:
             cpu_per_gpu=max(float((cpu_S * count_S)[with_gpu].sum()) / total, 1.0),
             memory_per_gpu=max(float((memory_S.astype(np.float64) * count_S)[with_gpu].sum()) / total, 1.0),
             scarcity=max(0.0, asked - PLENTY) / RANGE,
+            cpu_only=float((cpu_S * count_S)[~with_gpu].sum()) / max(float((cpu_S * count_S).sum()), 1.0),
             multi=float(gpu_S[devices_S > 1].sum()) / total,
             shared=float(gpu_S[shares].sum()) / total,
             sizes=tuple(sizes.tolist()),

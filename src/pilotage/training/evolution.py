@@ -1,7 +1,8 @@
 """CMA-ES on the parameters of a policy that prices leftovers: many cheap runs instead of gradients.
 
-A generation tries its candidates on a few workloads and one fresh seed, the same for all. The strategy's mean is tried
-on validation seeds now and then, and the best of those is what the training leaves behind.
+A generation tries its candidates on a few workloads and one fresh seed, the same for all. Now and then the mean of the
+strategy, averaged over the last generations because each one's workloads pull it about, is tried on validation seeds;
+the best of those is what the training leaves behind.
 
 Every generation's fitness values are written down. They determine everything: a training that was interrupted replays
 them, which takes seconds, and goes on exactly as if nothing had happened.
@@ -9,6 +10,7 @@ them, which takes seconds, and goes on exactly as if nothing had happened.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -27,6 +29,7 @@ from pilotage.training.workers import Task, Workers
 
 BALANCE_PARTS = ("weights", "cpu_share", "memory_share")
 CANDIDATE = "candidate@1"
+AVERAGED = 60  # generations
 SEEDS_OF_A_TRAINING = 10_000  # one per generation; trainings of other seeds take others
 
 
@@ -97,18 +100,20 @@ class Evolution:
     past: Sequence[Generation] = ()
     best: FloatArray = field(init=False)
     best_validation: float = field(init=False, default=-np.inf)
+    _means: deque[FloatArray] = field(init=False, repr=False)
 
     def generations(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Generation]:
         """Replays the past silently, then goes on to the last generation or until `stop` says so."""
-        self.best = self.start
+        self.best, self._means = self.start, deque(maxlen=AVERAGED)
         strategy = _strategy(self.start[self._searched()], self.settings)
         for number in range(self.settings.generations + 1):
+            self._means.append(np.array(strategy.result.xfavorite))
             known = self.past[number] if number < len(self.past) else None
             if known is None and stop():
                 return
             done = self._generation(strategy, number, known)
             if done.validation is not None and done.validation > self.best_validation:
-                self.best, self.best_validation = self._whole(strategy.result.xfavorite), done.validation
+                self.best, self.best_validation = self._average(), done.validation
             if number < self.settings.generations:
                 strategy.tell(self._asked, list(done.values))
             if known is None:
@@ -124,8 +129,13 @@ class Evolution:
         validation: float | None = None
         shares: tuple[float, ...] = ()
         if last or number % self.settings.validate_every == 0:
-            validation, shares = self._validated(self._whole(strategy.result.xfavorite))
+            validation, shares = self._validated(self._average())
         return Generation(number, values, float(strategy.sigma), validation, shares)
+
+    def _average(self) -> FloatArray:
+        """Of the later half at most: the first generations are far from where the search is now."""
+        newest = list(self._means)[-max(1, len(self._means) // 2) :] if len(self._means) < AVERAGED else self._means
+        return self._whole(np.mean(newest, axis=0))
 
     def _values(self, asked: Sequence[FloatArray], number: int) -> tuple[float, ...]:
         sources = self.workloads.of_generation(self.settings, number)
@@ -185,6 +195,7 @@ def _strategy(start: FloatArray, settings: EvolutionSettings) -> Any:
     random = np.random.Generator(np.random.PCG64(settings.seed))
     options = {
         "popsize": settings.population,
+        "CMA_diagonal": True,  # hundreds of generations are too few to learn which of 150 parameters go together
         "randn": lambda *shape: random.standard_normal(shape),
         "seed": np.nan,
         "verbose": -9,
