@@ -123,3 +123,49 @@ def test_no_cluster_at_the_address_is_said(place: Path, environment: dict[str, s
         assert done.code == 2
         assert f"--address: no Ray cluster at {address}" in done.err
     assert not (place / "none").exists()
+
+
+EVOLUTION = """
+import os, signal, sys
+from pathlib import Path
+from pilotage.sim.ray_engine import RayEngine
+from pilotage.sim.specs import TraceSource
+from pilotage.training.evolution import EvolutionSettings
+from pilotage.training.evolution_directory import EvolutionDirectory
+from pilotage.training.evolution_start import prepared_workloads, prior
+from pilotage.training.evolving import evolve
+from pilotage.training.workers import LocalWorkers, RayWorkers
+
+settings = EvolutionSettings(generations=2, population=4, validation_seeds=1, varied=0)
+workloads = [*prepared_workloads([TraceSource(Path("nodes.csv"), Path("small.csv"))], 0, settings)][-1]
+run = EvolutionDirectory(Path(sys.argv[1]), "small@1", settings, workloads, prior("packing"))
+run.create()
+def kill_a_worker(generation):
+    import ray
+    @ray.remote(max_retries=3)
+    def die_once():
+        if Path(os.environ["DEATH"]).exists():
+            Path(os.environ["DEATH"]).unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+    ray.get(die_once.remote())
+with RayWorkers(RayEngine(sys.argv[2])) if sys.argv[2:] else LocalWorkers(1) as workers:
+    evolve(run, workers, kill_a_worker if sys.argv[2:] else lambda generation: None)
+"""
+
+
+def test_evolution_finds_the_same_on_ray(place: Path, environment: dict[str, str], two_ray_nodes: str) -> None:
+    (place / "death").touch()
+    for arguments in (("here",), ("there", two_ray_nodes)):
+        done = subprocess.run(
+            [sys.executable, "-c", EVOLUTION, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=place,
+            env=environment,
+            timeout=150,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+    assert not (place / "death").exists(), "no worker died"
+    for name in ("generations.jsonl", "curve.csv", "best/policy.json", "best/weights.safetensors"):
+        assert (place / "here" / name).read_bytes() == (place / "there" / name).read_bytes()
