@@ -47,7 +47,7 @@ def main() -> None:
         learning_rate=1e-3,
         seed=10_000,
     )
-    agent.learn(12_000)
+    agent.learn(24_000)
     chance = play(EnvSettings.of("balance"), TEST_SEEDS, random_choice(0))[:, VARIANCE].mean()
     trained = mean_variance(agent)
     print(f"random placement: variance of CPU use {chance:.4f}")

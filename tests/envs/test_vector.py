@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -229,3 +231,10 @@ def test_any_placements_give_the_same_cluster_in_the_simulator(data: st.DataObje
 def test_buffers_are_named_as_the_contract_says() -> None:
     names = ("pod_BI", "node_BNI", "mask_BN", "rack_BN", "zone_BN", "reward_B", "done_B", "figures_BM")
     assert Buffers._fields == names
+
+
+def test_the_simulator_does_not_wait_for_environments_to_compile() -> None:
+    code = "import sys, pilotage.cli, pilotage.sim.compare; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pilotage.kernels.episode" in done.stdout
+    assert "pilotage.kernels.env" not in done.stdout
