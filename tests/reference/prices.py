@@ -26,7 +26,7 @@ class Twin:
 
     def device(self, left: int) -> float:
         value = float(self.of_left[left]) + self.facts.multi * self.part["multi_whole"][1] * left / GPU_MILLI
-        return value + (self.facts.multi * self.part["multi_whole"][0] if left == GPU_MILLI else 0.0)
+        return float(value + (self.facts.multi * self.part["multi_whole"][0] if left == GPU_MILLI else 0.0))
 
     def value(self, view: View, lefts: list[int], cpu: int, memory: int) -> float:
         """V of the node of `view` with this left."""
@@ -65,7 +65,7 @@ class Twin:
         limit = min(cpu // 500, 259) * 500
         pods = [(shape.cpu_milli, n) for shape, n in zip(self.mix.shapes, self.mix.count_S, strict=True)]
         only = [(c, n) for (c, n), shape in zip(pods, self.mix.shapes, strict=True) if shape.gpu_count == 0]
-        return sum(n for c, n in only if c <= limit) / max(sum(n for _, n in only), 1)
+        return float(sum(n for c, n in only if c <= limit) / max(sum(n for _, n in only), 1))
 
     def score(self, shape: PodShape, view: View) -> tuple[float, int]:
         """Of the best device for a share pod, the first among equals; else of the devices that are filled first."""

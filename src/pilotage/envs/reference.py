@@ -31,11 +31,12 @@ from pilotage.policies.api import (
 )
 from pilotage.policies.choose import total_scores
 from pilotage.policies.registry import find_policy
+from pilotage.sim.seeds import TEST
 
 Chooser = Callable[[VectorCluster, int], IntArray]  # of the clusters and the number of the step
 
 RETURN: Final = FIGURES.index("return")
-SEEDS: Final = range(100)  # of the range that nothing is trained on
+SEEDS: Final = TEST[:100]
 
 
 class LeastLoad:

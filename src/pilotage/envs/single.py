@@ -12,8 +12,9 @@ from gymnasium import spaces
 from pilotage.envs.observations import Observation, figures, nothing_due, observation_space, observations
 from pilotage.envs.settings import EnvSettings
 from pilotage.envs.vector import VectorCluster
+from pilotage.sim.seeds import TRAINING
 
-SEEDS = (10_000, 900_000)  # an environment that gets no seed draws one that trainings use
+SEEDS = (TRAINING.start, TRAINING.stop)  # an environment that gets no seed draws one that trainings use
 
 
 class ClusterEnv(gymnasium.Env[dict[str, Any], np.int64]):
