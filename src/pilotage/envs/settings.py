@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pilotage.kernels.env_figures import OBJECTIVES
 from pilotage.model.errors import InputError, UnknownNameError
+from pilotage.workloads.generate import SHIPPED
 from pilotage.workloads.trace import Trace
 
 Environment = Literal["packing", "balance", "load"]
 MOST_NODES, MOST_PODS = 100_000, 10_000_000
-WORKLOADS = ("uniform", "mixed", "gpu", "gangs")
+WORKLOADS: Final = ("uniform", "mixed", *SHIPPED)
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class EnvSettings:
     pods_per_node: float = 15.0
     """Pods of an episode / its nodes."""
     workload: str | Trace = "uniform"
-    """`uniform` or `mixed` on nodes of 64 CPU; `gpu` or `gangs` on nodes with GPUs; or nodes and pods of a trace."""
-    objectives: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"balance": 1000.0}))
+    """`uniform` or `mixed` pods on workers of 64 CPU, a shipped trace by name, or any trace with its nodes."""
+    objectives: Mapping[str, float] = field(default_factory=lambda: {"balance": 1000.0})
     """Weights of what the reward is the change of; each objective is better the higher it is."""
     node_changes: float = 0.0
     """Chance, per decision, that a node leaves, or that one comes (back)."""
@@ -72,21 +72,14 @@ class EnvSettings:
             raise UnknownNameError("workload", self.workload, WORKLOADS)
 
 
-DEFAULTS: Mapping[str, EnvSettings] = MappingProxyType(
-    {
-        "packing": EnvSettings(
-            environment="packing",
-            nodes=(20, 20),
-            pods_per_node=9.0,
-            workload="gpu",
-            objectives=MappingProxyType({"gpu_allocation": 20.0, "fragmentation": 20.0}),
-        ),
-        "balance": EnvSettings(),
-        "load": EnvSettings(
-            environment="load",
-            workload="mixed",
-            objectives=MappingProxyType({"load": 20.0}),
-            traffic=0.5,
-        ),
-    }
-)
+DEFAULTS: Final[Mapping[str, EnvSettings]] = {
+    "packing": EnvSettings(
+        environment="packing",
+        nodes=(20, 20),
+        pods_per_node=9.0,
+        workload="openb-like",
+        objectives={"gpu_allocation": 20.0, "fragmentation": 20.0},
+    ),
+    "balance": EnvSettings(),
+    "load": EnvSettings(environment="load", workload="mixed", objectives={"load": 20.0}, traffic=0.5),
+}

@@ -13,7 +13,6 @@ from pilotage.kernels.env_state import (
     PODS,
     SEED,
     Buffers,
-    Copy,
     empty_buffers,
     fresh_copies,
 )
@@ -55,7 +54,9 @@ class VectorCluster:
         self._seeds_3 = np.array([seed, episodes, 0], np.int64)
 
     def _checked(self, buffers: Buffers) -> Buffers:
-        for name, wanted, given in zip(Buffers._fields, empty_buffers(self.copies, self.nodes), buffers, strict=True):
+        wanted_arrays, given_arrays = empty_buffers(self.copies, self.nodes)._asdict(), buffers._asdict()
+        for name, wanted in wanted_arrays.items():
+            given = given_arrays[name]
             if given.shape != wanted.shape or given.dtype != wanted.dtype or not given.flags.c_contiguous:
                 problem = f"shape {given.shape}, {given.dtype}"
                 raise InputError(problem, field=name, expected=f"contiguous, shape {wanted.shape}, {wanted.dtype}")
@@ -99,7 +100,8 @@ class VectorCluster:
 
     def _arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         copies = self.state_of_copies
-        rest = {name: array for name, array in zip(Copy._fields, copies, strict=True) if name != "cluster"}
+        rest = copies._asdict()
+        del rest["cluster"]
         parts = (("cluster", copies.cluster._asdict()), ("copy", rest), ("buffer", self.buffers._asdict()))
         arrays = {f"{part}.{name}": array for part, named in parts for name, array in named.items()}
         return {**arrays, "seeds": self._seeds_3}

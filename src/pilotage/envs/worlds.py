@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -13,12 +13,11 @@ from pilotage.kernels.env_state import EnvRules, World
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import IntArray, Pod, PodShape, Workload
-from pilotage.policies.api import WorkloadMix
+from pilotage.policies.api import ClusterSize, WorkloadMix
 from pilotage.policies.encode import encode_shapes
 from pilotage.policies.mix import typical_pods
 from pilotage.sim.run import gang_members
-from pilotage.workloads.generate import GIB, Mix, openb_like_nodes, openb_like_pods
-from pilotage.workloads.grouping import Gangs
+from pilotage.workloads.generate import GIB, shipped
 from pilotage.workloads.topology import labelled
 from pilotage.workloads.trace import Trace
 
@@ -28,8 +27,6 @@ MIXED = {
     **{(500, 1): 4, (1000, 2): 4, (2000, 4): 3, (4000, 8): 2, (8000, 16): 1},
     **{(500, 4): 2, (1000, 16): 2, (2000, 32): 1, (4000, 4): 1},
 }
-GPU_PODS = 8152  # as many as the published default list has
-GANG_PART = 0.5
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ def source_of(settings: EnvSettings) -> Source:
     elif settings.workload in ("uniform", "mixed"):
         source = Source(_workers(most), _small_pods(settings.workload))
     else:
-        source = _gpu_source(settings.workload)
+        source = _shipped_source(settings.workload)
     if most > len(source.nodes):
         raise InputError(
             f"{most} nodes wanted of {len(source.nodes)}", field="nodes", expected="no more than the trace has"
@@ -69,9 +66,9 @@ def _small_pods(name: str) -> Workload:
 
 
 @lru_cache(maxsize=2)
-def _gpu_source(name: str) -> Source:
-    mix = Mix(gangs=Gangs(GANG_PART)) if name == "gangs" else None
-    return Source(labelled(openb_like_nodes()), openb_like_pods(GPU_PODS, seed=0, mix=mix))
+def _shipped_source(name: str) -> Source:
+    nodes, workload = shipped(name)
+    return Source(labelled(nodes), workload)
 
 
 def cluster_of(source: Source) -> ClusterState:
@@ -80,10 +77,16 @@ def cluster_of(source: Source) -> ClusterState:
     return ClusterState(source.nodes, asked)
 
 
+def mix_of(source: Source) -> WorkloadMix:
+    """What policies are prepared with."""
+    state = cluster_of(source)
+    mix = WorkloadMix.of(source.workload, state.models, state.arrays.device_left_ND.shape[1])
+    return replace(mix, cluster=ClusterSize.of(state))
+
+
 def world_of(source: Source) -> World:
     state = cluster_of(source)
     arrays, workload = state.arrays, source.workload
-    mix = WorkloadMix.of(workload, state.models, arrays.device_left_ND.shape[1])
     start_U, shape_Q = _units(workload)
     labels = max(int(arrays.rack_N.max(initial=0)), int(arrays.zone_N.max(initial=0))) + 1
     return World(
@@ -93,7 +96,7 @@ def world_of(source: Source) -> World:
         rack_K=arrays.rack_N,
         zone_K=arrays.zone_N,
         shapes=encode_shapes(state, workload.shapes),
-        typical=typical_pods(mix),
+        typical=typical_pods(mix_of(source)),
         unit_start_U=start_U,
         unit_shape_Q=shape_Q,
         number_Z=np.zeros(labels, np.int64),
