@@ -1,4 +1,4 @@
-"""`pilotage policies`: what can be named, and whether it keeps the contract."""
+"""`pilotage policies`: what can be named, what a learned policy is, and whether a policy keeps the contract."""
 
 from __future__ import annotations
 
@@ -16,24 +16,70 @@ def policies(
     check: Annotated[
         str | None, typer.Option("--check", metavar="POLICY", help="Check one policy against the contract and end.")
     ] = None,
+    show: Annotated[
+        str | None, typer.Option("--show", metavar="POLICY", help="Show how a learned policy came about and end.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List registered policies with versions and features."""
+    if check is not None:
+        _check(check)
+    elif show is not None:
+        _show(show, as_json)
+    else:
+        _list(as_json)
+
+
+def _check(text: str) -> None:
+    from pilotage.policies.checking import check_policy
+    from pilotage.policies.registry import find_policy
+
+    policy = find_policy(text)
+    check_policy(policy)
+    typer.echo(f"{policy.name} keeps the contract")
+
+
+def _show(text: str, as_json: bool) -> None:
+    import json
+
+    from rich.table import Table
+
+    from pilotage.policies.registry import find_checkpoint
+
+    checkpoint = find_checkpoint(text)
+    content = checkpoint.specification()
+    if as_json:
+        print_json(content)
+        return
+    origin = checkpoint.origin
+    table = Table(title=checkpoint.name, show_header=False)
+    rows = {
+        "prefers": checkpoint.summary,
+        "kind": checkpoint.kind,
+        **checkpoint.architecture.settings,
+        "weights": checkpoint.architecture.weights,
+        "fingerprint": checkpoint.fingerprint,
+        "data": origin.data_hash,
+        **{f"training {key}": value for key, value in origin.training.items()},
+        **{f"seeds {key}": value for key, value in origin.seeds.items()},
+        **{f"score {key}": value for key, value in origin.scores.items()},
+    }
+    for key, value in rows.items():
+        table.add_row(key, value if isinstance(value, str) else json.dumps(value))
+    results().print(table)
+
+
+def _list(as_json: bool) -> None:
     from rich.table import Table
 
     from pilotage.policies.api import compiled_rules, device_rule_of
-    from pilotage.policies.checking import check_policy
-    from pilotage.policies.registry import find_policy, registered
+    from pilotage.policies.registry import registered
 
-    if check is not None:
-        policy = find_policy(check)
-        check_policy(policy)
-        typer.echo(f"{policy.name} keeps the contract")
-        return
     rows = [
         {
             "name": policy.name,
             "summary": getattr(policy, "summary", ""),
+            "learned": hasattr(policy, "fingerprint"),
             "compiled": compiled_rules(policy) is not None,
             "scope": policy.scope,
             "normalise": policy.normalise,
@@ -50,4 +96,5 @@ def policies(
     for row in rows:
         table.add_row(str(row["name"]), str(row["summary"]), str(row["scope"]), str(row["device_rule"]))
     results().print(table)
-    typer.echo("Sums: 2*fgd+best-fit. Your own: file.py:Class or module:Class, or an entry point pilotage.policies.")
+    typer.echo("Sums: 2*fgd+best-fit. Learned: the directory of a checkpoint.")
+    typer.echo("Your own: file.py:Class or module:Class, or an entry point pilotage.policies.")

@@ -29,7 +29,7 @@ class ClusterGraph(NamedTuple):
 
     @property
     def workers(self) -> int:
-        return self.above_LW.shape[1]
+        return int(self.above_LW.shape[1])
 
     @property
     def members_U(self) -> IntArray:

@@ -7,6 +7,7 @@ parameters.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -124,6 +125,10 @@ class Priced:
 
     def prepare(self, mix: WorkloadMix) -> Priced:
         return replace(self, prices=prices_of(self.parameters, mix), typical=typical_pods(mix))
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.parameters.tobytes()).hexdigest()
 
     @property
     def rules(self) -> Rules:

@@ -1,10 +1,11 @@
-"""Policies by name: the built-in ones, those of installed packages, and users' own files.
+"""Policies by name: the built-in ones, the learned ones shipped, those of installed packages, and users' own files.
 
 fgd                    the newest version of a registered policy
 fgd@1                  exactly this version
 2*fgd+best-fit         a weighted sum
 mypackage.mine:Tight   a class in an importable module
 mine.py:Tight          a class in a file
+runs/best              a directory with a checkpoint; a registered name goes first, ./fgd is never one
 """
 
 from __future__ import annotations
@@ -21,17 +22,22 @@ from pathlib import Path
 from pilotage.kernels.choosing import Rules
 from pilotage.model.errors import InputError, PolicyError, UnknownNameError
 from pilotage.policies.api import POLICY_NAME, FeatureSchema, Policy, device_rule_of
+from pilotage.policies.checkpoints import SPECIFICATION, Checkpoint, is_checkpoint, read_checkpoint
 from pilotage.policies.heuristics import HEURISTICS
+from pilotage.policies.learned import policy_of
 from pilotage.policies.weighted import WeightedSum
 
 GROUP = "pilotage.policies"
-_TERM = re.compile(r"\s*(?:(?P<weight>[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*\*)?\s*(?P<name>[^*+\s]+)\s*")
+SHIPPED = Path(__file__).with_name("shipped")  # checkpoints, each in its own directory
+_TERM = re.compile(r"\s*(?:(?P<weight>[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*\*)?\s*(?P<name>.*\S)\s*")
+_PLAIN_NAME = re.compile(r"[^*\s]+")
 
 
 @cache
 def registered() -> dict[str, Policy]:
     """Every policy that can be named without a path, by full name."""
-    known: dict[str, Policy] = {policy.name: policy for policy in HEURISTICS}
+    shipped = (policy_of(read_checkpoint(path)) for path in shipped_paths())
+    known: dict[str, Policy] = {policy.name: policy for policy in (*HEURISTICS, *shipped)}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         source = f"entry point {entry.name}"
         try:
@@ -47,39 +53,86 @@ def registered() -> dict[str, Policy]:
 
 def find_policy(text: str) -> Policy:
     """The policy that `text` names (see the module's docstring), its declarations checked."""
-    if _names_one(text):
+    if not {"*", "+"} & set(text) or _is_path(text.strip()):
         return _find_one(text.strip())
-    terms = text.split("+")
     parts, weights = [], []
-    for term in terms:
-        match = _TERM.fullmatch(term)
-        if match is None:
+    for term in _terms(text):
+        weight, name = _weight_and_name(term)
+        if not (_PLAIN_NAME.fullmatch(name) or _is_path(name)):
             raise InputError(f"cannot read {term!r} in {text!r}", expected="a sum such as 2*fgd+best-fit")
-        parts.append(_find_one(match["name"]))
-        weights.append(float(match["weight"] or 1))
+        parts.append(_find_one(name))
+        weights.append(float(weight))
         if not isfinite(weights[-1]):
-            raise InputError(f"weight {match['weight']} in {text!r}", expected="a finite number")
+            raise InputError(f"weight {weight} in {text!r}", expected="a finite number")
     if not any(weights):
         raise InputError(f"all weights are 0 in {text!r}")
     return WeightedSum(tuple(parts), tuple(weights))
 
 
-def _names_one(text: str) -> bool:
-    """No sum: neither * nor +, or a file whose own path has them."""
-    path, _, name = text.strip().rpartition(":")
-    return not {"*", "+"} & set(text) or (name.isidentifier() and Path(path).is_file())
+def _terms(text: str) -> list[str]:
+    """The terms of a sum. A path may have plus signs of its own: pieces that together name one belong together."""
+    pieces, terms = text.split("+"), []
+    while pieces:
+        longest = range(len(pieces), 1, -1)
+        length = next((k for k in longest if _is_path(_weight_and_name("+".join(pieces[:k]))[1])), 1)
+        terms.append("+".join(pieces[:length]))
+        del pieces[:length]
+    return terms
+
+
+def _weight_and_name(term: str) -> tuple[str, str]:
+    match = None if _is_path(term.strip()) else _TERM.fullmatch(term)
+    return (match["weight"] or "1", match["name"]) if match else ("1", term.strip())
+
+
+def _is_path(text: str) -> bool:
+    """A checkpoint, or file.py:Class where the file exists. Paths may have * and + in them."""
+    file, _, name = text.rpartition(":")
+    return is_checkpoint(Path(text)) or (name.isidentifier() and Path(file).is_file())
 
 
 def _find_one(text: str) -> Policy:
+    policy = _registered_as(text)
+    if policy is not None:
+        return policy
+    if text and is_checkpoint(Path(text)):
+        return _load_checkpoint(Path(text))
     if ":" in text:
         return _load(text)
+    if "/" in text:
+        raise InputError("no checkpoint there", file=text, expected=f"a directory with {SPECIFICATION}")
+    raise UnknownNameError("policy", text, {name.rpartition("@")[0] for name in registered()})
+
+
+def _registered_as(text: str) -> Policy | None:
     known = registered()
     if text in known:
         return known[text]
     versions = [name for name in known if name.rpartition("@")[0] == text]
-    if not versions:
-        raise UnknownNameError("policy", text, {name.rpartition("@")[0] for name in known})
-    return known[max(versions, key=lambda name: int(name.rpartition("@")[2]))]
+    return known[max(versions, key=lambda name: int(name.rpartition("@")[2]))] if versions else None
+
+
+def shipped_paths() -> list[Path]:
+    return sorted(path for path in SHIPPED.glob("*") if is_checkpoint(path))
+
+
+def find_checkpoint(text: str) -> Checkpoint:
+    """The checkpoint of a learned policy: of a shipped one by its name, else of a directory."""
+    policy = _registered_as(text)
+    if policy is None:
+        return read_checkpoint(Path(text))
+    for checkpoint in map(read_checkpoint, shipped_paths()):
+        if checkpoint.name == policy.name:
+            return checkpoint
+    raise InputError(f"{policy.name} is not learned", expected="a shipped learned policy, or a checkpoint's directory")
+
+
+def _load_checkpoint(path: Path) -> Policy:
+    policy = checked_instance(policy_of(read_checkpoint(path)), str(path))
+    taken = registered().get(policy.name)
+    if taken is not None and getattr(taken, "fingerprint", "") != getattr(policy, "fingerprint", None):
+        raise PolicyError(f"{path}: the name {policy.name} is taken")  # a copy of a shipped one is that one
+    return policy
 
 
 def _load(text: str) -> Policy:

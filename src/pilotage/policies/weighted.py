@@ -66,10 +66,11 @@ class WeightedSum:
 
     @property
     def rules(self) -> Rules | None:
-        """One compiled sum where every part is compiled."""
+        """One compiled sum where every part is compiled, and at most one of them has prices: there is one table."""
         parts = [compiled_rules(part) for part in self.parts]
         known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
+        priced = [part for part in known if PRICED in part.rule_K]
+        if len(known) < len(parts) or len(priced) > 1:
             return None
         minmax_K = np.concatenate([part.minmax_K for part in known])
         return Rules(
@@ -78,7 +79,7 @@ class WeightedSum:
             minmax_K=minmax_K,
             mode=choosing_mode(all(part.scope == "node" for part in self.parts), minmax_K),
             typical=known[0].typical,
-            prices=next((part.prices for part in known if PRICED in part.rule_K), known[0].prices),
+            prices=(priced or known)[0].prices,
         )
 
     def prepare(self, mix: WorkloadMix) -> WeightedSum:

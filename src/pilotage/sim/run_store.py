@@ -149,13 +149,12 @@ def code_hash() -> str:
 
 
 def identity_of(policy: Policy) -> list[str]:
-    """Its name; of one from outside also its code and its `fingerprint`, where it has one (of weights, say)."""
+    """Its name and its `fingerprint`, where it has one (of weights, say); of one from outside also its code."""
     if isinstance(policy, WeightedSum):
         return [policy.name, *(text for part in policy.parts for text in identity_of(part))]
     source = Path(inspect.getsourcefile(type(policy)) or __file__).resolve()
-    if source.is_relative_to(_PACKAGE):
-        return [policy.name]
-    return [policy.name, _outside_code(source), str(getattr(policy, "fingerprint", ""))]
+    code = "" if source.is_relative_to(_PACKAGE) else _outside_code(source)
+    return [policy.name, code, str(getattr(policy, "fingerprint", ""))]
 
 
 def _outside_code(source: Path) -> str:
