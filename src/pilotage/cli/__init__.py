@@ -8,7 +8,7 @@ import sys
 import typer
 
 from pilotage import __version__
-from pilotage.cli import apply, bench, bound, compare, doctor, policies, simulate, trace, train
+from pilotage.cli import apply, bench, bound, compare, doctor, evaluate, policies, simulate, trace, train
 from pilotage.model.errors import PilotageError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     epilog="Start with: pilotage compare --trace openb-like --policies fgd,best-fit --seeds 42-46 --out out",
 )
 app.command(epilog=compare.EXAMPLE)(compare.compare)
+app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command(epilog=simulate.EXAMPLE)(simulate.simulate)
 app.command(epilog=bound.EXAMPLE)(bound.bound)
 app.command(epilog=apply.EXAMPLE)(apply.apply)

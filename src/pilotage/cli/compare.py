@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pilotage.cli.options import (
+    AddressOption,
     ArrivalsOption,
+    EngineOption,
+    FreshOption,
     JobsOption,
     JsonOption,
     LoadsOption,
@@ -17,11 +20,15 @@ from pilotage.cli.options import (
     MtbfOption,
     MttrOption,
     NodesOption,
-    Protocol,
+    OptionalProtocolOption,
+    ResultsOption,
+    ScenarioOption,
     SeedsOption,
+    WarmUpOption,
     check_place,
     command_line,
     console,
+    engine_of,
     print_json,
     progress_bar,
     results,
@@ -41,9 +48,7 @@ PLAN = "Capacity and consolidation"  # heading in the help
 
 def compare(
     *,
-    scenario: Annotated[
-        Path | None, typer.Option("--scenario", metavar="FILE", help="YAML file; options beside it win over it.")
-    ] = None,
+    scenario: ScenarioOption = None,
     nodes: NodesOption = None,
     pods: ManyPodsOption = None,
     trace: ManyTracesOption = None,
@@ -57,10 +62,7 @@ def compare(
     ] = None,
     seeds: SeedsOption = None,
     load: LoadsOption = None,
-    protocol: Annotated[
-        Protocol | None,
-        typer.Option("--protocol", help="openb: arrivals only, as published. timed: arrivals and departures."),
-    ] = None,
+    protocol: OptionalProtocolOption = None,
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="POLICY", help="Differences are to this one.  [default: fgd]")
     ] = None,
@@ -69,10 +71,7 @@ def compare(
         typer.Option("--price", metavar="MONEY", help="Of a GPU hour, as '2.5 EUR': saved money in reports."),
     ] = None,
     arrivals: ArrivalsOption = None,
-    warm_up: Annotated[
-        float | None,
-        typer.Option("--warm-up", min=0, max=0.99, help="timed: share of arrivals not measured.  [default: 0.2]"),
-    ] = None,
+    warm_up: WarmUpOption = None,
     mtbf: MtbfOption = None,
     mttr: MttrOption = None,
     add_nodes: Annotated[
@@ -111,19 +110,10 @@ def compare(
         ),
     ] = None,
     jobs: JobsOption = None,
-    engine: Annotated[
-        Literal["local", "ray"], typer.Option("--engine", help="local: processes. ray: a Ray cluster.")
-    ] = "local",
-    address: Annotated[
-        str | None, typer.Option("--address", metavar="HOST:PORT", help="ray: of the cluster's head.  [default: own]")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Write results and report.html there; finished runs are kept."),
-    ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Run everything again, also what --out already holds.")
-    ] = False,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
+    out: ResultsOption = None,
+    fresh: FreshOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare policies on traces: a table with mean, 95 % interval, paired difference and room closed.
@@ -173,7 +163,7 @@ def compare(
     check_place(out)
     warn_of_gangs(comparison.sources, comparison.protocol)
     screen = console()
-    outcome = _run(comparison, _engine(engine, address, jobs), out, fresh, screen)
+    outcome = _run(comparison, engine_of(engine, address, jobs), out, fresh, screen)
     if as_json:
         from pilotage.sim.storing import as_json as outcome_json
 
@@ -182,21 +172,6 @@ def compare(
         from pilotage.report.tables import summary_table
 
         results().print(summary_table(outcome))
-
-
-def _engine(name: str, address: str | None, jobs: int | None) -> Engine:
-    if name == "local":
-        from pilotage.sim.engines import LocalEngine
-
-        if address is not None:
-            raise InputError("has no effect on processes of this machine", field="--address", expected="--engine ray")
-        return LocalEngine(jobs)
-    from pilotage.sim.ray_engine import RayEngine
-
-    if address is not None and jobs is not None:
-        problem = "a cluster has as many processes as it was started with"
-        raise InputError(problem, field="--jobs", expected="--address without it")
-    return RayEngine(address, jobs)
 
 
 def _run(comparison: Comparison, engine: Engine, out: Path | None, fresh: bool, screen: Console) -> Outcome:

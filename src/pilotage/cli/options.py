@@ -17,6 +17,7 @@ from pilotage.model.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pilotage.sim.engines import Engine
     from pilotage.sim.specs import TraceSource
 
 Protocol = Literal["openb", "timed"]
@@ -35,7 +36,8 @@ ManyPodsOption = Annotated[
 ]
 TraceOption = Annotated[str | None, typer.Option("--trace", metavar="NAME", help="A shipped trace, e.g. openb-like.")]
 ManyTracesOption = Annotated[
-    list[str] | None, typer.Option("--trace", metavar="NAME", help="A shipped trace, e.g. openb-like; repeatable.")
+    list[str] | None,
+    typer.Option("--trace", metavar="NAME", help="A shipped trace, e.g. openb-like or varied-0..19; repeatable."),
 ]
 SeedsOption = Annotated[
     str | None, typer.Option("--seeds", metavar="LIST", help="Seeds such as 42-46 or 1,5,9.  [default: 42-46]")
@@ -47,7 +49,8 @@ ProtocolOption = Annotated[
     Protocol, typer.Option("--protocol", help="openb: arrivals only, as published. timed: arrivals and departures.")
 ]
 _LOAD_HELP = (
-    "openb: arrived GPU / capacity (default 1.3; 0 = the trace as it is). timed: offered GPU time / capacity "
+    "openb: arrived GPU / capacity (default 1.3; 0 = the trace as it is, the default without GPU pods). "
+    "timed: offered GPU time / capacity "
     "by resampled arrivals (default: the trace's own times)."
 )
 LoadOption = Annotated[float | None, typer.Option("--load", help=_LOAD_HELP)]
@@ -61,6 +64,28 @@ MtbfOption = Annotated[
 MttrOption = Annotated[
     float | None, typer.Option("--mttr", min=0.001, help="timed: mean hours to repair.  [default: 1]")
 ]
+WarmUpOption = Annotated[
+    float | None,
+    typer.Option("--warm-up", min=0, max=0.99, help="timed: share of arrivals not measured.  [default: 0.2]"),
+]
+ScenarioOption = Annotated[
+    Path | None, typer.Option("--scenario", metavar="FILE", help="YAML file; options beside it win over it.")
+]
+OptionalProtocolOption = Annotated[
+    Protocol | None,
+    typer.Option("--protocol", help="openb: arrivals only, as published. timed: arrivals and departures."),
+]
+EngineOption = Annotated[
+    Literal["local", "ray"], typer.Option("--engine", help="local: processes. ray: a Ray cluster.")
+]
+AddressOption = Annotated[
+    str | None, typer.Option("--address", metavar="HOST:PORT", help="ray: of the cluster's head.  [default: own]")
+]
+ResultsOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Write results and report.html there; finished runs are kept."),
+]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Run everything again, also what --out already holds.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output and nothing else there.")]
 
 
@@ -71,6 +96,21 @@ def check_place(out: Path | None) -> None:
     nearest = next(path for path in (out, *out.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise InputError("no directory that can be written to", file=nearest, field="--out")
+
+
+def engine_of(name: str, address: str | None, jobs: int | None) -> Engine:
+    if name == "local":
+        from pilotage.sim.engines import LocalEngine
+
+        if address is not None:
+            raise InputError("has no effect on processes of this machine", field="--address", expected="--engine ray")
+        return LocalEngine(jobs)
+    from pilotage.sim.ray_engine import RayEngine
+
+    if address is not None and jobs is not None:
+        problem = "a cluster has as many processes as it was started with"
+        raise InputError(problem, field="--jobs", expected="--address without it")
+    return RayEngine(address, jobs)
 
 
 def warn_of_gangs(sources: Sequence[TraceSource], protocol: str) -> None:
@@ -87,6 +127,8 @@ def trace_source(nodes: Path | None, pods: Path | None, name: str | None) -> Tra
     sources = sources_of(nodes, [pods] if pods else None, [name] if name else None)
     if sources is None:
         raise InputError("no trace given", expected="--nodes FILE --pods FILE, or --trace openb-like")
+    if len(sources) > 1:
+        raise InputError(f"{name!r} names {len(sources)} traces", field="--trace", expected="one of them")
     return distinct_traces(sources)[0]
 
 

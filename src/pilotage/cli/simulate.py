@@ -71,7 +71,7 @@ def simulate(
     where = trace_source(nodes, pods, trace)
     warn_of_gangs([where], protocol)
     source, chosen = where.load(), find_policy(policy)
-    loads = checked_loads(None if load is None else (load,), protocol)
+    loads = checked_loads(None if load is None else (load,), protocol, [source])
     timing = checked_timing(protocol, loads, arrivals, mtbf, mttr)
     if protocol == "openb":
         run = openb_run(source, chosen, seed, loads[0], reasons=True)

@@ -48,13 +48,13 @@ def _read(nodes: Path | None, trace: str | None, out: Path) -> tuple[str, tuple[
     from pilotage.model.errors import InputError
     from pilotage.model.workload import Workload
     from pilotage.workloads import openb
-    from pilotage.workloads.generate import shipped
+    from pilotage.workloads.families import trace_by_name
 
     if (nodes is None) == (trace is None):
         problem = "no nodes were given" if nodes is None else "nodes were given twice"
         raise InputError(problem, expected="--nodes FILE, or --trace NAME")
     if nodes is None:
-        return str(trace), *shipped(str(trace))
+        return str(trace), *trace_by_name(str(trace))
     source = nodes.resolve()
     if out.resolve() in (source, source if source.is_dir() else source.parent):
         problem = "is where the nodes are read from; the new files would take their place or be read beside them"

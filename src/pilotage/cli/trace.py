@@ -132,10 +132,10 @@ def generate(
     as_json: JsonOption = False,
 ) -> None:
     """Write a shipped trace as OpenB CSV files, with another number of pods or nodes if wanted."""
-    from pilotage.workloads.generate import shipped
+    from pilotage.workloads.families import trace_by_name
     from pilotage.workloads.trace import WRITERS, Trace
 
-    made = Trace.of(name, *shipped(name, seed, pods, nodes_scale))
+    made = Trace.of(name, *trace_by_name(name, seed, pods, nodes_scale))
     _write(made, out, WRITERS["openb"], lossy=False, as_json=as_json)
 
 

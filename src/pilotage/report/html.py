@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 
 
-def write_report(outcome: Outcome, path: Path, command: str) -> Path:
+def write_report(outcome: Outcome, path: Path, command: str, verdicts: str = "") -> Path:
     # A file name may hold what is no text; the page must be written nevertheless.
-    replace_file(path, page(outcome, command).encode(errors="replace"))
+    replace_file(path, page(outcome, command, verdicts).encode(errors="replace"))
     return path
 
 
-def page(outcome: Outcome, command: str) -> str:
-    """The whole report as HTML."""
+def page(outcome: Outcome, command: str, verdicts: str = "") -> str:
+    """The whole report as HTML; `verdicts` is a section of an evaluation."""
     from plotly.offline import get_plotlyjs
 
     sections = sections_of(outcome)
@@ -44,6 +44,7 @@ def page(outcome: Outcome, command: str) -> str:
         [
             '<p class="kicker">Pilotage comparison</p>',
             answer(sections, titles, outcome.comparison.price),
+            verdicts,
             f"<section>{matrices(sections, titles)}</section>",
             f"<section>{parts(sections, titles)}</section>",
             f"<section>{provenance(outcome, sections, command)}</section>",

@@ -38,6 +38,7 @@ METRICS = {
     "memory_allocation_percent": Metric("Memory allocated", "%", 2, "share of the cluster's memory in use"),
     "nodes_used": Metric("Nodes used", "", 1, "nodes with CPU or GPU in use"),
     "cpu_variance": Metric("CPU variance", "", 5, "variance over nodes of the used share of CPU; 0 is even"),
+    "memory_variance": Metric("Memory variance", "", 5, "variance over nodes of the used share of memory; 0 is even"),
     "gpu_weighted_wait": Metric(
         "GPU-weighted wait", "s", 0, "mean time that pods wait, weighted by the GPU they ask for"
     ),
@@ -71,6 +72,7 @@ CPU_METRICS = (
     "failed_pods",
     "nodes_used",
     "cpu_variance",
+    "memory_variance",
     "mean_wait",
     "p95_wait",
     "mean_waiting_pods",

@@ -12,6 +12,7 @@ from pilotage.report.gains import gain_words, gains_of
 from pilotage.report.metrics import rounded
 from pilotage.report.savings import HOURS_PER_YEAR, Saving, Verdict, best_of, money
 from pilotage.report.section import Section, sections_of
+from pilotage.sim.results import VARIANCES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,11 +33,12 @@ CPU_COLUMNS = {
     "cpu_allocation_percent": "CPU %",
     "memory_allocation_percent": "mem. %",
     "cpu_variance": "CPU var.",
+    "memory_variance": "mem. var.",
     "nodes_used": "nodes",
     "failed_pods": "failed",
     "mean_wait": "wait s",
 }
-_DIGITS = {"failed_pods": 0, "gpu_weighted_wait": 0, "mean_wait": 0, "cpu_variance": 5, "moved_pods": 0}
+_DIGITS = {"failed_pods": 0, "gpu_weighted_wait": 0, "mean_wait": 0, "moved_pods": 0} | dict.fromkeys(VARIANCES, 5)
 _WITH_INTERVAL = ("gpu_allocation_percent", "cpu_allocation_percent", "gpu_weighted_wait")  # 80 columns are few
 _GIVE_WAY = ("lost_before_l0_percent", "failed_pods")
 _LEGEND = (
@@ -51,15 +53,21 @@ def summary_table(outcome: Outcome) -> RenderableType:
     parts: list[RenderableType] = []
     for section in sections_of(outcome):
         parts.append(_section_table(section))
-        if best := best_of(section):
+        if _judged_by(section) == section.main_metric and (best := best_of(section)):
             parts.append(_answer(best, outcome.comparison.price if section.gpus else None))
         parts += [gain_words(gain) for gain in gains_of(section)]
         parts.append("")
     return Group(*parts, _LEGEND[1] if outcome.bounds else _LEGEND[0])
 
 
+def _judged_by(section: Section) -> str:
+    """What the difference is about: where every policy placed everything, only how evenly it did so."""
+    same = all(section.row(policy).difference == 0 for policy in section.policies)
+    return "cpu_variance" if not section.gpus and same else section.main_metric
+
+
 def _section_table(section: Section) -> Table:
-    columns = _columns_of(section)
+    columns, judged_by = _columns_of(section), _judged_by(section)
     table = Table(title=_title(section), title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     table.add_column("policy", overflow="fold")  # the one that gives way where there is little room
     for name in (*columns.values(), "difference", *(["room"] if section.bounds else [])):
@@ -68,7 +76,9 @@ def _section_table(section: Section) -> Table:
         own = section.row(policy)
         known = [section.rows.get((policy, metric)) for metric in columns]
         cells = ["-" if row is None else _interval(row) for row in known]
-        table.add_row(policy, *cells, _difference(own), *([_room(own)] if section.bounds else []))
+        table.add_row(
+            policy, *cells, _difference(section.row(policy, judged_by)), *([_room(own)] if section.bounds else [])
+        )
     return table
 
 
@@ -109,9 +119,10 @@ def _interval(row: Row) -> str:
 def _difference(row: Row) -> str:
     if row.policy == row.baseline:
         return "baseline"
+    digits = max(_DIGITS.get(row.metric, 2), 2)
     if row.difference_low is None or row.difference_high is None:
-        return f"{row.difference:+.2f}"
-    return f"{row.difference:+.2f} ±{row.difference_high - row.difference:.2f}"
+        return f"{row.difference:+.{digits}f}"
+    return f"{row.difference:+.{digits}f} ±{row.difference_high - row.difference:.{digits}f}"
 
 
 def _room(row: Row) -> str:

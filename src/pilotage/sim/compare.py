@@ -10,11 +10,11 @@ import numpy as np
 
 from pilotage.model.errors import InputError
 from pilotage.policies.registry import find_policy
-from pilotage.sim.bound import DIGITS, PackingBound, packing_bound
+from pilotage.sim.bound import PackingBound, packing_bound
 from pilotage.sim.consolidation import Consolidation
 from pilotage.sim.engines import Engine, LocalEngine, tasks_of
 from pilotage.sim.protocols import Timing, arrival_of
-from pilotage.sim.results import RunResult
+from pilotage.sim.results import RunResult, rounded
 from pilotage.sim.specs import RunSpec, TraceSource
 from pilotage.sim.statistics import interval
 from pilotage.workloads.trace import Trace
@@ -48,6 +48,7 @@ METRICS = (
     "moved_pods",
     "moved_gpus",
     "moved_gpu_hours",
+    "memory_variance",
 )  # those that a run has
 
 
@@ -273,7 +274,7 @@ def summarise(
             here_values = {key[2:]: [*v.values()] for key, v in values.items() if key[:2] == (trace, load)}
             room = _room_closed(here_values, policy, reference, here)
         numbers = (mean.mean, mean.low, mean.high, difference.mean, difference.low, difference.high, room)
-        a, b, c, d, e, f, g = (None if x is None else round(x, DIGITS) for x in numbers)
+        a, b, c, d, e, f, g = (None if x is None else rounded(metric, x, mean.mean) for x in numbers)
         rows.append(Row(trace, policy, metric, a or 0.0, b, c, baseline, d or 0.0, e, f, g, load))
     return rows
 

@@ -20,6 +20,7 @@ from pilotage.kernels.meters import (
     WAITING,
 )
 from pilotage.kernels.scene import FINISHED, RUNS, WAITS
+from pilotage.model.cluster import MEMORY_AXIS
 from pilotage.model.workload import POD_KINDS, BoolArray, FloatArray, IntArray
 from pilotage.sim.bound import DIGITS
 from pilotage.sim.consolidation import Consolidated, Moves
@@ -82,6 +83,7 @@ class RunResult:
     moved_pods: int | None = None  # consolidated runs only
     moved_gpus: float | None = None
     moved_gpu_hours: float | None = None  # GPU time that moved pods had already run; timed only
+    memory_variance: float | None = None  # as cpu_variance; openb only: nobody measures it over time
     tables: OpenbTables | None = field(default=None, repr=False)
     lost_at: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False, compare=False)
     """GPU pods that were refused: arrived load (fraction) when they came, and their share of the capacity."""
@@ -91,10 +93,21 @@ class RunResult:
     def figures(self) -> dict[str, object]:
         """The plain fields, rounded, in order."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ARRAY_FIELDS}
-        return {name: round(v, DIGITS) if isinstance(v, float) else v for name, v in values.items()}
+        return {name: rounded(name, v) if isinstance(v, float) else v for name, v in values.items()}
 
 
 ARRAY_FIELDS = ("tables", "lost_at", "curve", "leftover")
+VARIANCES = ("cpu_variance", "memory_variance", "gpu_variance")
+SMALL_VARIANCE, MORE_DIGITS = 0.0005, 10
+
+
+def rounded(metric: str, value: float, size: float | None = None) -> float:
+    """To the decimals that are stored: more of a variance that is small, which for an even load is all of it.
+
+    `size` is that of the figure itself, where the value is an interval or a difference of it.
+    """
+    small = metric in VARIANCES and abs(value if size is None else size) < SMALL_VARIANCE
+    return round(value, MORE_DIGITS if small else DIGITS)
 
 
 def openb_result(run: Run, trace: str, policy: str, seed: int, load: float) -> RunResult:
@@ -119,6 +132,7 @@ def openb_result(run: Run, trace: str, policy: str, seed: int, load: float) -> R
             "fragmentation_percent": tables.last(tables.fragmentation_L) if tables else 0.0,
             "fragmentation_idle_percent": tables.last(tables.fragmentation_ratio_L) if tables else 0.0,
             "tables": tables,
+            "memory_variance": _used_variance(run, MEMORY_AXIS),
             "lost_at": (run.tape.arrived_P[lost] / capacity, gpu_P[lost] / capacity),
             "curve": tables
             and Curve(
@@ -247,6 +261,12 @@ def _fragmentation(meter_M: FloatArray) -> tuple[float, float]:
 
 def _percent(part: float, whole: float) -> float:
     return 100.0 * float(part) / float(whole) if whole else 0.0
+
+
+def _used_variance(run: Run, axis: int) -> float:
+    """Variance over nodes of the used share of a resource, as the nodes are now."""
+    capacity_N, free_N = run.state.arrays.capacity_NR[:, axis], run.state.arrays.free_NR[:, axis]
+    return float(np.var((capacity_N - free_N) / np.maximum(capacity_N, 1)))
 
 
 def _variance(total: float, squares: float, count: int) -> float:

@@ -4,7 +4,7 @@ A scenario file is YAML::
 
     apiVersion: pilotage/v1
     kind: Comparison
-    traces:                       # shipped ones by name, or files relative to this one
+    traces:                       # shipped ones by name (varied-0..19 is twenty), or files relative to this one
       - openb-like
       - {nodes: nodes.csv, pods: pods.csv}
     policies: [fgd, best-fit, 2*fgd+best-fit]
@@ -34,7 +34,9 @@ from pilotage.sim.compare import Comparison, Price
 from pilotage.sim.consolidation import Consolidation
 from pilotage.sim.protocols import Timing
 from pilotage.sim.specs import TraceSource
+from pilotage.workloads.families import expanded
 from pilotage.workloads.fields import Field
+from pilotage.workloads.trace import Trace
 from pilotage.workloads.yaml_documents import only_document
 
 API_VERSION, KIND = "pilotage/v1", "Comparison"
@@ -113,13 +115,14 @@ class Scenario:
         if not self.traces:
             raise InputError("no trace given", expected="--nodes FILE --pods FILE, or --trace openb-like")
         protocol = self.protocol or "openb"
-        loads = checked_loads(self.loads, protocol)
+        sources = distinct_traces(self.traces)
+        loads = checked_loads(self.loads, protocol, [source.load() for source in sources])
         policies, seeds = self.policies or DEFAULT_POLICIES, self.seeds or self._usual_seeds(protocol, loads)
-        count = len(self.traces) * len(policies) * len(seeds) * len(loads) * (1 if self.consolidate is None else 2)
+        count = len(sources) * len(policies) * len(seeds) * len(loads) * (1 if self.consolidate is None else 2)
         if count > MAX_RUNS:
             raise InputError(f"{count} runs", expected=f"at most {MAX_RUNS}")
         comparison = Comparison(
-            sources=distinct_traces(self.traces),
+            sources=sources,
             policies=policies,
             seeds=seeds,
             protocol=protocol,
@@ -162,7 +165,7 @@ def read_scenario(path: Path) -> Scenario:
     policies, seeds, loads = root.get("policies"), root.get("seeds"), root.get("loads")
     texts = tuple(_OWN_FILE.sub(lambda own: str(path.parent / own[0]), text) for text in policies.string_list())
     return Scenario(
-        traces=tuple(_source(entry, path.parent) for entry in root.get("traces").elements()) or None,
+        traces=tuple(s for entry in root.get("traces").elements() for s in _sources(entry, path.parent)) or None,
         policies=policies.located(lambda: checked_policies(texts)) if policies.present else None,
         seeds=_seeds(seeds) if seeds.present else None,
         loads=tuple(entry.number(high=MAX_LOAD) for entry in loads.elements()) or None,
@@ -194,20 +197,22 @@ def _given(entry: Field, *, low: float = 0.0, high: float = 1e9) -> float | None
     return entry.number(low=low, high=high) if entry.present else None
 
 
-def _source(entry: Field, base: Path) -> TraceSource:
+def _sources(entry: Field, base: Path) -> tuple[TraceSource, ...]:
     if isinstance(entry.value, str):
-        source = TraceSource(name=entry.text())
-        entry.located(source.load)
-        return source
+        sources = tuple(TraceSource(name=name) for name in entry.located(lambda: expanded(entry.text())))
+        for source in sources:
+            entry.located(source.load)
+        return sources
     entry.only("name", "nodes", "pods")
     nodes, pods, name = (entry.get(key) for key in ("nodes", "pods", "name"))
     if not (nodes.present or pods.present or name.present):
         raise entry.error("names neither a shipped trace nor files", "name, or nodes and pods")
-    return TraceSource(
+    source = TraceSource(
         base / nodes.text() if nodes.present else None,
         base / pods.text() if pods.present else None,
         name.text() if name.present else None,
     )
+    return (source,)
 
 
 def _seeds(entry: Field) -> tuple[int, ...]:
@@ -286,9 +291,11 @@ def checked_load(load: float, protocol: str) -> float:
     return load
 
 
-def checked_loads(loads: Sequence[float] | None, protocol: str) -> tuple[float, ...]:
+def checked_loads(loads: Sequence[float] | None, protocol: str, traces: Sequence[Trace] = ()) -> tuple[float, ...]:
+    """The loads asked for; else 1.3 (openb), but the trace as it is where it has its own times or asks for no GPU."""
     if loads is None:
-        return (1.3,) if protocol == "openb" else (0.0,)
+        tuned = protocol == "openb" and (not traces or any(trace.workload.gpu_milli_P.any() for trace in traces))
+        return (1.3,) if tuned else (0.0,)
     if len(set(loads)) < len(loads):
         raise InputError("a load is given twice", field="--load")
     return tuple(checked_load(load, protocol) for load in loads)
@@ -335,7 +342,7 @@ def sources_of(
 ) -> tuple[TraceSource, ...] | None:
     """The traces that options name; None when they name none."""
     sources = [TraceSource(nodes, path) for path in pods or ()]
-    sources += [TraceSource(nodes, name=name) for name in names or ()]
+    sources += [TraceSource(nodes, name=name) for text in names or () for name in expanded(text)]
     if not sources and nodes is not None:
         sources = [TraceSource(nodes)]  # manifests may hold nodes and pods together
     return tuple(sources) or None

@@ -13,6 +13,7 @@ from pilotage.policies.registry import find_policy
 from pilotage.sim.consolidation import Consolidation
 from pilotage.sim.protocols import Timing, run_openb, run_timed
 from pilotage.sim.results import RunResult
+from pilotage.workloads.resizing import resized
 from pilotage.workloads.trace import Trace, load_trace
 
 
@@ -23,6 +24,8 @@ class TraceSource:
     nodes: Path | None = None
     pods: Path | None = None
     name: str | None = None
+    nodes_factor: float = 1.0  # so many times its nodes, and its pods
+    pods_factor: float = 1.0
 
     def load(self) -> Trace:
         return _load(self, tuple(_state(path) for path in (self.nodes, self.pods)))
@@ -37,9 +40,12 @@ def _state(path: Path | None) -> tuple[int, int] | None:
     return None if found is None else (found.st_mtime_ns, found.st_size)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _load(source: TraceSource, _state: object) -> Trace:
-    return load_trace(nodes=source.nodes, pods=source.pods, name=source.name)
+    trace = load_trace(nodes=source.nodes, pods=source.pods, name=source.name)
+    if source.nodes_factor == source.pods_factor == 1.0:
+        return trace
+    return resized(trace, source.nodes_factor, source.pods_factor)
 
 
 @lru_cache(maxsize=64)

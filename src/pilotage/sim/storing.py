@@ -53,10 +53,10 @@ def write_results(outcome: Outcome, directory: Path, command: str) -> list[Path]
     frame = [run.figures() for run in outcome.runs]
     files = {
         "results.parquet": _parquet(frame),
-        "results.json": _dump(as_json(outcome, seconds=False) | {"made_by": _provenance(outcome, command)}),
-        "results.csv": _table(frame),
-        "summary.csv": _table([asdict(row) for row in outcome.summary]),
-        "timings.json": _dump(
+        "results.json": dump(as_json(outcome, seconds=False) | {"made_by": _provenance(outcome, command)}),
+        "results.csv": table(frame),
+        "summary.csv": table([asdict(row) for row in outcome.summary]),
+        "timings.json": dump(
             [
                 {"trace": r.trace, "policy": r.policy, "load": r.load, "seed": r.seed, "seconds": round(s, 6)}
                 for r, s in zip(outcome.runs, outcome.seconds, strict=True)
@@ -79,11 +79,11 @@ def _provenance(outcome: Outcome, command: str) -> dict[str, object]:
     }
 
 
-def _dump(content: object) -> bytes:
+def dump(content: object) -> bytes:
     return (json.dumps(content, indent=1) + "\n").encode()
 
 
-def _table(rows: list[dict[str, object]]) -> bytes:
+def table(rows: list[dict[str, object]]) -> bytes:
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pilotage.envs.reference import Chooser
 from pilotage.envs.vector import FIGURES, Buffers, VectorCluster
-from pilotage.kernels.choosing import INFEASIBLE
-from pilotage.policies.api import Policy, ask
 from pilotage.training.environments import EPISODES, environment_of, first_training_seed
 from pilotage.training.networks import rows_of
 from pilotage.training.observation import Observation
@@ -28,14 +27,6 @@ def observation_of(buffers: Buffers) -> Observation:
     )
 
 
-def choice_of(policy: Policy, vector: VectorCluster) -> Tensor:
-    """The node that a policy would choose in each copy."""
-    batch = vector.decisions()
-    score_BN = np.zeros(batch.feasible_BN.shape)
-    ask(policy, batch, score_BN, np.full(score_BN.shape, -1, np.int64))
-    return torch.from_numpy(np.where(batch.feasible_BN, score_BN, INFEASIBLE).argmax(axis=1))
-
-
 class Clusters:
     """Steps all copies at once; counts steps, rewards, actions and the figures of ended episodes."""
 
@@ -51,8 +42,9 @@ class Clusters:
     def observe(self) -> Observation:
         return observation_of(self.vector.buffers)
 
-    def choice_of(self, policy: Policy) -> Tensor:
-        return choice_of(policy, self.vector)
+    def choice_by(self, choose: Chooser) -> Tensor:
+        """What somebody else would do now."""
+        return torch.from_numpy(choose(self.vector, self.steps))
 
     def step(self, action_B: Tensor) -> tuple[Tensor, Tensor]:
         """Rewards as the environment gives them, and which episodes ended."""

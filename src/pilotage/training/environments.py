@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from pilotage.envs.reference import Chooser, policy_choice
 from pilotage.envs.settings import EnvSettings
 from pilotage.model.errors import InputError
+from pilotage.policies.registry import find_policy
 from pilotage.sim.seeds import TRAINING, VALIDATION
 from pilotage.training.settings import TrainingSettings
 
@@ -33,6 +35,11 @@ def environment_of(settings: TrainingSettings) -> EnvSettings:
     if settings.objectives:
         changes["objectives"] = _weights(settings.objectives)
     return EnvSettings.of(settings.env, **changes, node_changes=settings.node_changes)
+
+
+def policy_by_name(name: str, settings: TrainingSettings) -> Chooser:
+    """How a policy would play; it is prepared for the pods of the environment."""
+    return policy_choice(find_policy(name), environment_of(settings))
 
 
 def first_training_seed(seed: int) -> int:

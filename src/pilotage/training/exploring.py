@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pilotage.policies.registry import find_policy
 from pilotage.training.clusters import Clusters
+from pilotage.training.environments import policy_by_name
 from pilotage.training.observation import Observation, Random, best, uniform
 from pilotage.training.settings import RegressionSettings
 
@@ -16,7 +16,7 @@ class Explorer:
 
     def __init__(self, settings: RegressionSettings, random: Random) -> None:
         self.settings, self.random = settings, random
-        self.guide = None if settings.explore_with == "uniform" else find_policy(settings.explore_with)
+        self.guide = None if settings.explore_with == "uniform" else policy_by_name(settings.explore_with, settings)
 
     def epsilon(self, steps: int) -> float:
         settings = self.settings
@@ -27,6 +27,6 @@ class Explorer:
     @torch.no_grad()
     def choose(self, scorer: nn.Module, observation: Observation, clusters: Clusters) -> Tensor:
         own_B = best(scorer(*observation))
-        other_B = uniform(observation.mask_BN, self.random) if self.guide is None else clusters.choice_of(self.guide)
+        other_B = uniform(observation.mask_BN, self.random) if self.guide is None else clusters.choice_by(self.guide)
         chance_B = torch.rand(len(own_B), generator=self.random.generator)
         return torch.where(chance_B < self.epsilon(clusters.steps), other_B, own_B)

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim import Adam
 
-from pilotage.policies.registry import find_policy
 from pilotage.training.clusters import Clusters
 from pilotage.training.descent import descend
+from pilotage.training.environments import policy_by_name
 from pilotage.training.fresh_networks import fresh_scorer
 from pilotage.training.learner import Averages, Stateful
 from pilotage.training.observation import Observation, Random, best
@@ -49,7 +49,7 @@ class PolicyImitation(_Pupil):
 
     def __init__(self, settings: ImitationSettings) -> None:
         super().__init__(settings)
-        self.policy = find_policy(settings.of)
+        self.shown = policy_by_name(settings.of, settings)
         self.experience = Clusters(settings)
         self.replay = Replay(settings.buffer, self.experience.observe())
 
@@ -58,7 +58,7 @@ class PolicyImitation(_Pupil):
 
     def advance(self) -> None:
         observation = self.experience.observe()
-        shown_B = self.experience.choice_of(self.policy)
+        shown_B = self.experience.choice_by(self.shown)
         with torch.no_grad():
             own_B = best(self.scorer(*observation))
         chance_B = torch.rand(len(own_B), generator=self.random.generator)

@@ -16,7 +16,6 @@ from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.model.workload import FOREVER, Workload
 from pilotage.workloads import openb
-from pilotage.workloads.generate import shipped
 
 TABLE_SUFFIX: Final = ".csv"
 MANIFEST_SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -84,7 +83,7 @@ def load_trace(nodes: Path | None = None, pods: Path | None = None, name: str | 
     """A trace from files (tables or manifests), a shipped one by name, or one with a part replaced by a file."""
     if name is not None and nodes is not None and pods is not None:
         raise InputError(f"nothing of the trace {name!r} is used beside both files", expected="only one of them")
-    cluster, workload = shipped(name, seed) if name is not None else ((), None)
+    cluster, workload = _shipped(name, seed) if name is not None else ((), None)
     if nodes is not None:
         cluster, workload = _read_nodes(nodes, workload, alone=pods is None and name is None)
     if pods is not None:
@@ -96,6 +95,12 @@ def load_trace(nodes: Path | None = None, pods: Path | None = None, name: str | 
         raise InputError("there are no pods", file=pods or nodes, expected="--pods FILE, or --trace NAME")
     source = pods or (nodes if name is None else None)
     return Trace.of(source.resolve().stem if source is not None else str(name), cluster, workload)
+
+
+def _shipped(name: str, seed: int) -> tuple[tuple[Node, ...], Workload]:
+    from pilotage.workloads.families import trace_by_name
+
+    return trace_by_name(name, seed)
 
 
 def _read_nodes(path: Path, workload: Workload | None, *, alone: bool) -> tuple[tuple[Node, ...], Workload | None]:
