@@ -7,10 +7,9 @@ critic loss = mean((V(s) - (A + V_old(s)))^2)
 from __future__ import annotations
 
 from torch.nn.functional import mse_loss
-from torch.optim import Adam
 
 from pilotage.training.clusters import Clusters
-from pilotage.training.descent import descend
+from pilotage.training.descent import Descent
 from pilotage.training.fresh_networks import fresh_critic, fresh_scorer
 from pilotage.training.learner import Averages, Stateful
 from pilotage.training.observation import Random
@@ -27,15 +26,14 @@ class ActorCritic:
         self.experience = self.clusters = Clusters(settings)
         self.scorer = fresh_scorer(settings)
         self.critic = fresh_critic(settings)
-        self.actor_optimiser = Adam(self.scorer.parameters(), lr=settings.learning_rate)
-        self.critic_optimiser = Adam(self.critic.parameters(), lr=settings.critic_learning_rate)
+        self.actor_descent = Descent(self.scorer, settings.learning_rate, settings, settings.gradient_norm)
+        self.critic_descent = Descent(self.critic, settings.critic_learning_rate, settings, settings.gradient_norm)
         self.averages = Averages()
 
     def parts(self) -> dict[str, Stateful]:
         networks: dict[str, Stateful] = {"scorer": self.scorer, "critic": self.critic}
-        optimisers: dict[str, Stateful] = {"actor_optimiser": self.actor_optimiser}
-        optimisers |= {"critic_optimiser": self.critic_optimiser}
-        return networks | optimisers | {"random": self.random, "clusters": self.clusters}
+        descents: dict[str, Stateful] = {"actor_descent": self.actor_descent, "critic_descent": self.critic_descent}
+        return networks | descents | {"random": self.random, "clusters": self.clusters}
 
     def advance(self) -> None:
         settings = self.settings
@@ -48,10 +46,10 @@ class ActorCritic:
         log_probability_B = log_probability(logits_BN, action_B)
         spread = entropy(logits_BN).mean()
         actor_loss = -(log_probability_B * normalised(advantage_TB.flatten())).mean() - settings.entropy * spread
-        descend(actor_loss, self.actor_optimiser, settings.gradient_norm)
+        self.actor_descent.step(actor_loss, self.clusters.steps)
 
         critic_loss = mse_loss(self.critic(*observation), return_B)
-        descend(critic_loss, self.critic_optimiser, settings.gradient_norm)
+        self.critic_descent.step(critic_loss, self.clusters.steps)
         self.averages.add(
             actor_loss=actor_loss, critic_loss=critic_loss, advantage=advantage_TB.abs().mean(), entropy=spread
         )

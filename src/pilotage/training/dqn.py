@@ -11,10 +11,9 @@ import copy
 import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss
-from torch.optim import Adam
 
 from pilotage.training.clusters import Clusters
-from pilotage.training.descent import descend
+from pilotage.training.descent import Descent
 from pilotage.training.exploring import Explorer
 from pilotage.training.fresh_networks import fresh_scorer
 from pilotage.training.learner import Averages, Stateful
@@ -34,11 +33,11 @@ class Dqn:
         self.replay = Replay(settings.buffer, self.clusters.observe())
         self.scorer = fresh_scorer(settings)
         self.target = copy.deepcopy(self.scorer).requires_grad_(False)
-        self.optimiser = Adam(self.scorer.parameters(), lr=settings.learning_rate)
+        self.descent = Descent(self.scorer, settings.learning_rate, settings)
         self.averages = Averages()
 
     def parts(self) -> dict[str, Stateful]:
-        networks: dict[str, Stateful] = {"scorer": self.scorer, "target": self.target, "optimiser": self.optimiser}
+        networks: dict[str, Stateful] = {"scorer": self.scorer, "target": self.target, "descent": self.descent}
         return networks | {"random": self.random, "clusters": self.clusters, "replay": self.replay}
 
     def advance(self) -> None:
@@ -56,7 +55,7 @@ class Dqn:
         drawn = self.replay.draw(self.settings.batch, self.random)
         q_B = self.scorer(*drawn.observation).gather(-1, drawn.action_B[:, None])[:, 0]
         loss = huber_loss(q_B, self.wanted(drawn))
-        descend(loss, self.optimiser)
+        self.descent.step(loss, self.clusters.steps)
         self.averages.add(loss=loss, q=q_B.mean())
 
     @torch.no_grad()

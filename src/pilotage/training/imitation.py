@@ -11,10 +11,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.optim import Adam
 
 from pilotage.training.clusters import Clusters
-from pilotage.training.descent import descend
+from pilotage.training.descent import Descent
 from pilotage.training.environments import policy_by_name
 from pilotage.training.fresh_networks import fresh_scorer
 from pilotage.training.learner import Averages, Stateful
@@ -31,16 +30,16 @@ class _Pupil:
         self.settings = settings
         self.random = Random(settings.seed)
         self.scorer = fresh_scorer(settings)
-        self.optimiser = Adam(self.scorer.parameters(), lr=settings.learning_rate)
+        self.descent = Descent(self.scorer, settings.learning_rate, settings)
         self.averages = Averages()
 
     def parts(self) -> dict[str, Stateful]:
-        return {"scorer": self.scorer, "optimiser": self.optimiser, "random": self.random}
+        return {"scorer": self.scorer, "descent": self.descent, "random": self.random}
 
-    def learn(self, observation: Observation, chosen_B: Tensor) -> None:
+    def learn(self, observation: Observation, chosen_B: Tensor, steps: int) -> None:
         scores_BN = self.scorer(*observation)
         loss = cross_entropy(scores_BN, chosen_B)
-        descend(loss, self.optimiser)
+        self.descent.step(loss, steps)
         self.averages.add(loss=loss, agreement=(best(scores_BN) == chosen_B).float().mean())
 
 
@@ -67,7 +66,7 @@ class PolicyImitation(_Pupil):
         for _ in range(self.experience.passed(self.settings.update_every)):
             if len(self.replay) >= self.settings.batch:
                 drawn = self.replay.draw(self.settings.batch, self.random)
-                self.learn(drawn.observation, drawn.action_B)
+                self.learn(drawn.observation, drawn.action_B, self.experience.steps)
 
 
 class RecordingImitation(_Pupil):
@@ -81,4 +80,4 @@ class RecordingImitation(_Pupil):
         return super().parts() | {"recording": self.experience}
 
     def advance(self) -> None:
-        self.learn(*self.experience.draw(self.settings.batch, self.random))
+        self.learn(*self.experience.draw(self.settings.batch, self.random), self.experience.steps)

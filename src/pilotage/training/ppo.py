@@ -10,10 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
-from torch.optim import Adam
 
 from pilotage.training.clusters import Clusters
-from pilotage.training.descent import descend
+from pilotage.training.descent import Descent
 from pilotage.training.fresh_networks import fresh_critic, fresh_scorer
 from pilotage.training.learner import Averages, Stateful
 from pilotage.training.observation import Observation, Random
@@ -30,15 +29,14 @@ class Ppo:
         self.experience = self.clusters = Clusters(settings)
         self.scorer = fresh_scorer(settings)
         self.critic = fresh_critic(settings)
-        self.actor_optimiser = Adam(self.scorer.parameters(), lr=settings.learning_rate)
-        self.critic_optimiser = Adam(self.critic.parameters(), lr=settings.critic_learning_rate)
+        self.actor_descent = Descent(self.scorer, settings.learning_rate, settings, settings.gradient_norm)
+        self.critic_descent = Descent(self.critic, settings.critic_learning_rate, settings, settings.gradient_norm)
         self.averages = Averages()
 
     def parts(self) -> dict[str, Stateful]:
         networks: dict[str, Stateful] = {"scorer": self.scorer, "critic": self.critic}
-        optimisers: dict[str, Stateful] = {"actor_optimiser": self.actor_optimiser}
-        optimisers |= {"critic_optimiser": self.critic_optimiser}
-        return networks | optimisers | {"random": self.random, "clusters": self.clusters}
+        descents: dict[str, Stateful] = {"actor_descent": self.actor_descent, "critic_descent": self.critic_descent}
+        return networks | descents | {"random": self.random, "clusters": self.clusters}
 
     def advance(self) -> None:
         settings = self.settings
@@ -61,10 +59,10 @@ class Ppo:
         clipped_B = ratio_B.clamp(1 - self.settings.clip, 1 + self.settings.clip)
         spread = entropy(logits_BN).mean()
         loss = -torch.min(ratio_B * advantage_B, clipped_B * advantage_B).mean() - self.settings.entropy * spread
-        descend(loss, self.actor_optimiser, self.settings.gradient_norm)
+        self.actor_descent.step(loss, self.clusters.steps)
         self.averages.add(actor_loss=loss, entropy=spread)
 
     def update_critic(self, observation: Observation, return_B: Tensor) -> None:
         loss = mse_loss(self.critic(*observation), return_B)
-        descend(loss, self.critic_optimiser, self.settings.gradient_norm)
+        self.critic_descent.step(loss, self.clusters.steps)
         self.averages.add(critic_loss=loss)

@@ -6,10 +6,9 @@ loss = (score(chosen node) - reward)^2, over the newest decisions
 from __future__ import annotations
 
 from torch.nn.functional import mse_loss
-from torch.optim import Adam
 
 from pilotage.training.clusters import Clusters
-from pilotage.training.descent import descend
+from pilotage.training.descent import Descent
 from pilotage.training.exploring import Explorer
 from pilotage.training.fresh_networks import fresh_scorer
 from pilotage.training.learner import Averages, Stateful
@@ -28,11 +27,11 @@ class Regression:
         self.explorer = Explorer(settings, self.random)
         self.replay = Replay(settings.buffer, self.clusters.observe())
         self.scorer = fresh_scorer(settings)
-        self.optimiser = Adam(self.scorer.parameters(), lr=settings.learning_rate)
+        self.descent = Descent(self.scorer, settings.learning_rate, settings)
         self.averages = Averages()
 
     def parts(self) -> dict[str, Stateful]:
-        networks: dict[str, Stateful] = {"scorer": self.scorer, "optimiser": self.optimiser}
+        networks: dict[str, Stateful] = {"scorer": self.scorer, "descent": self.descent}
         return networks | {"random": self.random, "clusters": self.clusters, "replay": self.replay}
 
     def advance(self) -> None:
@@ -48,5 +47,5 @@ class Regression:
         drawn = self.replay.draw(self.settings.batch, self.random)
         score_B = self.scorer(*drawn.observation).gather(-1, drawn.action_B[:, None])[:, 0]
         loss = mse_loss(score_B, drawn.reward_B * self.clusters.reward_scale)
-        descend(loss, self.optimiser)
+        self.descent.step(loss, self.clusters.steps)
         self.averages.add(loss=loss)

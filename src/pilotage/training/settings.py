@@ -60,6 +60,7 @@ class TrainingSettings:
     heads: int = option(4, "Attention heads (graph); they share the width.", NETWORK, (1, 16))
 
     learning_rate: float = option(1e-3, "Of Adam.", LEARNING, (0, 1), SearchRange(1e-4, 1e-2))
+    final_learning_rate: float = option(0.05, "Learning rates fall to this part of them.", LEARNING, (0, 1))
 
     steps: int = option(200_000, "Decisions in all clusters together.", COURSE, (1, 10**10))
     evaluate_every: int = option(20_000, "Steps between validations; the state is saved then.", COURSE, (1, 10**10))
@@ -101,10 +102,11 @@ class ActorCriticSettings(TrainingSettings):
 
     algorithm: ClassVar[str] = "actor_critic"
 
-    critic_learning_rate: float = option(1e-3, "Of Adam, for the critic.", LEARNING, (0, 1), SearchRange(1e-4, 1e-2))
+    learning_rate: float = option(3e-3, "Of Adam, for the actor.", LEARNING, (0, 1), SearchRange(1e-4, 1e-2))
+    critic_learning_rate: float = option(3e-3, "Of Adam, for the critic.", LEARNING, (0, 1), SearchRange(1e-4, 1e-2))
     gamma: float = option(0.3, "Weight of the next reward.", LEARNING, (0, 1), SearchRange(0.0, 0.9, log=False))
     gae_lambda: float = option(0.9, "0 = advantage of one step, 1 = of all that follow.", LEARNING, (0, 1))
-    rollout: int = option(8, "Steps of each cluster between updates.", LEARNING, (1, 4096))
+    rollout: int = option(4, "Steps of each cluster between updates.", LEARNING, (1, 4096))
     entropy: float = option(0.01, "Weight of the entropy: higher explores longer.", EXPLORING, (0, 10))
     gradient_norm: float = option(0.5, "Gradients are cut to this norm.", LEARNING, (0, 1e9))
 
@@ -115,6 +117,8 @@ class PpoSettings(ActorCriticSettings):
 
     algorithm: ClassVar[str] = "ppo"
 
+    learning_rate: float = option(1e-3, "Of Adam, for the actor.", LEARNING, (0, 1), SearchRange(1e-4, 1e-2))
+    critic_learning_rate: float = option(1e-3, "Of Adam, for the critic.", LEARNING, (0, 1), SearchRange(1e-4, 1e-2))
     rollout: int = option(32, "Steps of each cluster between updates.", LEARNING, (1, 4096))
     clip: float = option(0.2, "Largest change of a decision's probability that counts.", LEARNING, (0, 1))
     epochs: int = option(4, "Times each decision is learned from.", LEARNING, (1, 100))
