@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 
+from pilotage.model.errors import InputError
 from pilotage.policies.checkpoints import Origin, write_checkpoint
 from pilotage.training.algorithms import make_learner, make_validation
 from pilotage.training.environments import seeds_used
@@ -125,9 +126,12 @@ class Training:
 
     def _restore(self) -> None:
         saved = read_state(self.run.state)
-        for name, part in self.learner.parts().items():
-            part.load_state_dict(saved["learner"][name])
-        self.progress = Progress(**saved["progress"])
+        try:
+            for name, part in self.learner.parts().items():
+                part.load_state_dict(saved["learner"][name])
+            self.progress = Progress(**saved["progress"])
+        except (KeyError, TypeError, ValueError, RuntimeError, InputError) as error:
+            raise InputError("is a state of other settings", file=self.run.state) from error
         self.first_event = self.steps + 1
         self.run.write_curve(self.progress.rows)
 
