@@ -20,6 +20,7 @@ QUICK = [
     "kernels/test_typical_pods.py",
     "kernels/test_go_random.py",
     "kernels/test_runs_against_twins.py",
+    "kernels/test_environments_against_twin.py",
     "properties/test_invariants.py",
 ]
 

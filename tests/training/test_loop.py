@@ -100,14 +100,14 @@ def test_who_watches_is_told_how_far_it_is(tmp_path: Path) -> None:
     assert np.isfinite(told[-1].best)
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """In the middle of a training."""
 
 
 def stop_at(step: int) -> Callable[[Update], None]:
     def watch(update: Update) -> None:
         if update.steps >= step:
-            raise Stopped
+            raise StoppedError
 
     return watch
 
@@ -115,7 +115,7 @@ def stop_at(step: int) -> Callable[[Update], None]:
 def test_a_stopped_run_goes_on_from_its_newest_state_and_repeats_no_event(run: RunDirectory, tmp_path: Path) -> None:
     stopped = RunDirectory.fresh(tmp_path, "small", "dqn", run.settings)
     for step in (8, 200, 300, 512):
-        with pytest.raises(Stopped):
+        with pytest.raises(StoppedError):
             train(RunDirectory.existing(stopped.path), stop_at(step))
     (stopped.path / ".best.1.old").mkdir()  # as a killed process leaves it
     train(RunDirectory.existing(stopped.path), lambda update: None)

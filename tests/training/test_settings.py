@@ -11,7 +11,7 @@ import pytest
 
 from contract.commands import pilotage
 from pilotage.model.errors import InputError
-from pilotage.training.environments import environment_of, first_training_seed, seeds_used
+from pilotage.training.environments import EPISODES, environment_of, first_training_seed, seeds_used
 from pilotage.training.settings import (
     AGENTS,
     TrainingSettings,
@@ -105,6 +105,7 @@ def test_environments_that_cannot_be_are_refused(change: dict[str, object]) -> N
 @pytest.mark.parametrize("seed", [0, 1, 5000])
 def test_training_and_validation_share_no_seed(seed: int) -> None:
     used = seeds_used(settings_from("dqn", {"seed": seed, "validation_episodes": 10_000}))
-    first, last = used["training"]  # type: ignore[misc]
-    assert 10_000 <= first == first_training_seed(seed) < last < 900_000
+    first = first_training_seed(seed)
+    assert used["training"] == [first, first + EPISODES - 1]
+    assert 10_000 <= first < first + EPISODES < 900_000
     assert used["validation"] == [900_000, 909_999]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from pilotage.training.state import read_state, write_state
 
 
 def test_a_tree_comes_back_as_it_was(tmp_path: Path) -> None:
-    tree = {
+    tree: Any = {
         "tensor": torch.arange(6).reshape(2, 3),
         "array": np.array([True, False]),
         "number": np.array(3.5),
@@ -86,6 +87,6 @@ def test_what_is_no_state_is_refused(tmp_path: Path, damage: str) -> None:
 def test_a_state_of_another_format_is_refused(tmp_path: Path) -> None:
     write_state(tmp_path / "state", {})
     data = (tmp_path / "state").read_bytes()
-    (tmp_path / "state").write_bytes(data.replace(rb'\"format\": 1', rb'\"format\": 9'))
+    (tmp_path / "state").write_bytes(data.replace(rb"\"format\": 1", rb"\"format\": 9"))
     with pytest.raises(InputError, match="format 9"):
         read_state(tmp_path / "state")

@@ -15,6 +15,7 @@ from pilotage.cli.options import JsonOption, NodesOption, PodsOption, console, p
 from pilotage.model.errors import InputError
 
 if TYPE_CHECKING:
+    from pilotage.envs.settings import EnvSettings
     from pilotage.policies.api import Policy
     from pilotage.workloads.trace import Trace
 
@@ -23,6 +24,7 @@ app = typer.Typer(name="bench", help="The project's own benchmarks.", no_args_is
 PODS = 10_866  # as many as the published default run has
 REPEATS = 5
 MIN_SCALE, MAX_SCALE = 0.01, 1000
+ENVIRONMENTS = "balance,packing,load"
 
 
 @app.callback()
@@ -76,6 +78,81 @@ def sim(
                 table.add_row(*(f"{v:,.4g}" if isinstance(v, float) else str(v) for v in row.values()))
     if not as_json:
         results().print(table)
+
+
+@app.command(epilog="Example: pilotage bench env --json")
+def env(
+    *,
+    names: Annotated[str, typer.Option("--envs", metavar="LIST", help="Environments.")] = ENVIRONMENTS,
+    copies: Annotated[int, typer.Option("--copies", min=1, max=1_000_000, help="Clusters side by side.")] = 256,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps to time, over all copies.")] = 1_000_000,
+    nodes: Annotated[
+        str | None,
+        typer.Option("--nodes", metavar="N", help="Nodes, or fewest-most.  [default: those of the environment]"),
+    ] = None,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="Also what random actions and the best heuristic reach on 100 seeds.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Time the vector environments on one core, with random actions among those that are allowed. Best of five.
+
+    A step is one pod in one copy: action, reward, mask and observation, and the next episode where one ends.
+    """
+    from rich.table import Table
+
+    from pilotage.envs.settings import EnvSettings
+
+    changes = {} if nodes is None else {"nodes": _parse_range(nodes)}
+    table = Table("env", "copies", "nodes", "steps/s", *(("random", "greedy", "by") if reference else ()))
+    table.title = "pilotage bench env"
+    for name in names.split(","):
+        settings = EnvSettings.of(name.strip(), **changes)
+        with console().status(f"{settings.environment} with {copies} copies"):
+            row = _measure_steps(settings, copies, steps) | (_reference(settings) if reference else {})
+        if as_json:
+            print_json(row)
+        else:
+            table.add_row(*(f"{v:,.{0 if v > 1000 else 3}f}" if isinstance(v, float) else str(v) for v in row.values()))
+    if not as_json:
+        results().print(table)
+
+
+def _parse_range(text: str) -> tuple[int, int]:
+    fewest, _, most = text.partition("-")
+    if not (fewest.isdecimal() and (most or fewest).isdecimal()):
+        raise InputError(f"{text!r}", field="--nodes", expected="a number such as 10, or a range such as 3-50")
+    return int(fewest), int(most or fewest)
+
+
+def _measure_steps(settings: EnvSettings, copies: int, steps: int) -> dict[str, object]:
+    from pilotage.envs.reference import random_choice
+    from pilotage.envs.vector import VectorCluster
+
+    vector, choose = VectorCluster(settings, copies, seed=0), random_choice(0)
+    vector.reset()
+    vector.step(choose(vector, 0))  # compiled before the clock starts
+    rounds = max(1, steps // copies // REPEATS)
+    best = float("inf")
+    for repeat in range(REPEATS):
+        started = time.perf_counter()
+        for number in range(rounds):
+            vector.step(choose(vector, repeat * rounds + number))
+        best = min(best, time.perf_counter() - started)
+    fewest, most = settings.nodes
+    return {
+        "env": settings.environment,
+        "copies": copies,
+        "nodes": str(most) if fewest == most else f"{fewest}-{most}",
+        "steps_per_second": round(rounds * copies / best, 1),
+    }
+
+
+def _reference(settings: EnvSettings) -> dict[str, object]:
+    from pilotage.envs.reference import reference
+
+    found = reference(settings)
+    return {"random_return": found.random, "greedy_return": found.greedy, "greedy_policy": found.policy}
 
 
 def _parse_scales(text: str) -> list[float]:

@@ -162,11 +162,11 @@ def _existing(path: Path, agent: str) -> RunDirectory:
 
 
 def _fresh(out: Path, name: str | None, agent: str, settings: TrainingSettings) -> RunDirectory:
-    from pilotage.training.environments import environment_of
+    from pilotage.training.algorithms import make_learner
     from pilotage.training.run_directory import RunDirectory
 
     check_place(out)
-    environment_of(settings)  # refused before anything is written
+    make_learner(settings)  # what cannot be trained is refused before anything is written
     return RunDirectory.fresh(out, name, agent, settings)
 
 

@@ -18,7 +18,6 @@ from pilotage.envs.settings import EnvSettings
 from pilotage.envs.single import SEEDS
 from pilotage.envs.vector import VectorCluster
 from pilotage.kernels.env_state import FIGURES
-from pilotage.model.errors import InputError
 
 BoolArray = npt.NDArray[np.bool_]
 Step = tuple[Observation, npt.NDArray[np.float32], BoolArray, BoolArray, dict[str, Any]]
@@ -42,11 +41,9 @@ class ClusterVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         self._begun = False
 
     def reset(
-        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Episodes count on from the one seed, copy by copy and then in the order they begin."""
-        if isinstance(seed, list):
-            raise InputError("a list of seeds", field="seed", expected="one number; copies count on from it")
         super().reset(seed=seed, options=options)
         if seed is None and not self._begun:
             seed = int(self.np_random.integers(*SEEDS))

@@ -30,8 +30,8 @@ ENDLESS = 2**40  # episodes: more than anybody plays
 class VectorCluster:
     """`copies` clusters of one environment. Episodes have the seeds `seed`, `seed + 1`, ... in the order they begin.
 
-    After `episodes` of them the first seed comes again; so a training stays within its range of seeds. With as many
-    copies as episodes, copy b plays the episode of seed + b again and again.
+    So copy b begins with the episode of seed + b. After `episodes` of them the first seed comes again: a training stays
+    within its range of seeds. An episode in which no pod fits anywhere is passed over.
     """
 
     def __init__(

@@ -12,7 +12,6 @@ from pilotage.kernels.env_state import (
     AGAIN,
     LOST,
     NEARNESS,
-    NEXT,
     NODES,
     PAIRS,
     PLACED,
@@ -169,10 +168,10 @@ def occupy(world: World, copy: Copy, pod: int, sign: int) -> None:
 def change_a_node(world: World, rules: EnvRules, copy: Copy) -> bool:
     """Now and then a place drawn at random loses its node, if enough are left, or gets it (back).
 
-    Not any more once all pods have come for the first time: so an episode ends.
+    Not any more after as many steps as there are pods: so every episode ends, after twice as many at the latest.
     """
     counter_X = copy.counter_X
-    if counter_X[NEXT] >= counter_X[PODS] or drawn(copy, CHANGE, counter_X[STEPS]) >= rules.node_changes:
+    if counter_X[STEPS] >= counter_X[PODS] or drawn(copy, CHANGE, counter_X[STEPS]) >= rules.node_changes:
         return False
     n = int(drawn(copy, PLACE, counter_X[STEPS]) * copy.node_NF.shape[0])
     if not copy.cluster.alive_N[n]:

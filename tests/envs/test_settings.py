@@ -1,0 +1,56 @@
+"""What can be set, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from pilotage.envs.settings import DEFAULTS, EnvSettings
+from pilotage.envs.worlds import source_of
+from pilotage.model.cluster import Node
+from pilotage.model.errors import InputError
+from pilotage.model.workload import Pod, PodShape, Workload
+from pilotage.workloads.trace import Trace
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"nodes": (5, 3)}, "bad numbers"),
+        ({"nodes": (0, 3)}, "bad numbers"),
+        ({"pods_per_node": 0}, "pods_per_node"),
+        ({"node_changes": 1.5}, "node_changes"),
+        ({"traffic": -0.1}, "traffic"),
+        ({"penalty": float("nan")}, "penalty"),
+        ({"objectives": {"balence": 1.0}}, "unknown objective 'balence'; did you mean 'balance'"),
+        ({"objectives": {"balance": float("inf")}}, "bad weight"),
+        ({"workload": "mixd"}, "unknown workload 'mixd'; did you mean 'mixed'"),
+    ],
+)
+def test_bad_values_are_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        EnvSettings.of("balance", **changes)
+
+
+def test_an_unknown_environment_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown environment 'packin'; did you mean 'packing'"):
+        EnvSettings.of("packin")
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_settings_can_be_sent_to_other_processes(name: str) -> None:
+    settings = EnvSettings.of(name)
+    assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301
+    assert settings.environment == name
+
+
+def test_a_trace_brings_its_numbers() -> None:
+    nodes = [Node(f"n{n}", 4000, 4000) for n in range(3)]
+    trace = Trace.of("mine", nodes, Workload.of(Pod(f"p{p}", PodShape(1000)) for p in range(12)))
+    settings = EnvSettings.of("packing", workload=trace)
+    assert (settings.nodes, settings.pods_per_node) == ((3, 3), 4.0)
+    assert EnvSettings.of("packing", workload=trace, nodes=(1, 2)).nodes == (1, 2)
+    with pytest.raises(InputError, match="4 nodes wanted of 3"):
+        source_of(EnvSettings.of("packing", workload=trace, nodes=(4, 4)))
