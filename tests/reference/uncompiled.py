@@ -16,7 +16,7 @@ class Uncompiled(ScoresOf):
     @property
     def device_rule(self) -> DeviceRule:
         rule = device_rule_of(self.policy)
-        return "best" if rule == "fgd" else rule  # FGD names the device of a share itself
+        return "best" if rule in ("fgd", "priced") else rule  # these policies name the device of a share themselves
 
     def prepare(self, mix: WorkloadMix) -> Uncompiled:
         return Uncompiled(self.policy.prepare(mix))

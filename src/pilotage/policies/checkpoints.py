@@ -214,33 +214,42 @@ def _bytes_of(file: Path, most: int) -> bytes:
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Writes the directory; it appears whole, by rename. Only another checkpoint is replaced."""
-    _expect_writable(checkpoint)
+    """Writes the directory; it appears whole, by rename, and can be read. Only another checkpoint is replaced."""
+    content = _specification_text(checkpoint)
     if path.exists() and not is_checkpoint(path):
         raise InputError("is there already and no checkpoint", file=path, expected="another directory")
-    mark = f"{path.name}.{os.getpid()}"
-    partial, old = path.with_name(f".{mark}.partial"), path.with_name(f".{mark}.old")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         partial.mkdir(parents=True)
         (partial / WEIGHTS).write_bytes(checkpoint.weights)
-        (partial / SPECIFICATION).write_text(json.dumps(checkpoint.specification(), indent=1, allow_nan=False) + "\n")
-        if path.exists():  # a directory cannot take the place of one that is not empty
-            path.rename(old)
-        partial.rename(path)
+        (partial / SPECIFICATION).write_text(content)
+        read_checkpoint(partial)
+        _put_in_place(partial, path)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", file=path) from error
+    except InputError as error:
+        raise InputError(error.problem, file=path, field=error.field, expected=error.expected) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
-def _expect_writable(checkpoint: Checkpoint) -> None:
-    """What is written can be read again."""
-    if not POLICY_NAME.fullmatch(checkpoint.name):
-        raise InputError(f"{checkpoint.name!r} is no name of a policy", expected="name@version such as my-dqn@1")
-    shapes = {name: tensor.shape for name, tensor in checkpoint.tensors.items()}
-    if shapes != checkpoint.architecture.shapes:
-        raise InputError(f"{checkpoint.name}: tensors {shapes}", expected=f"{checkpoint.architecture.shapes}")
-    for name, tensor in checkpoint.tensors.items():
-        if not np.isfinite(tensor).all():
-            raise InputError(f"{checkpoint.name}: weights of {name} are not finite")
+def _put_in_place(partial: Path, path: Path) -> None:
+    """A directory cannot take the place of one that is not empty, so an old one steps aside for a moment."""
+    if not path.exists():
+        partial.rename(path)
+        return
+    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    path.rename(old)
+    try:
+        partial.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _specification_text(checkpoint: Checkpoint) -> str:
+    try:
+        return json.dumps(checkpoint.specification(), indent=1, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{checkpoint.name}: what is told of its training is not JSON: {error}") from error

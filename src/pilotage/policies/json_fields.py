@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import NoReturn
 
 from pilotage.model.errors import InputError, UnknownNameError
 
+MOST = 1e300
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a boolean", int: "a number", float: "a number"}
 
 
@@ -71,8 +71,8 @@ class JsonField:
         return self.value
 
     def number(self) -> float:
-        if isinstance(self.value, bool) or not isinstance(self.value, int | float) or not isfinite(self.value):
-            raise self.wrong("a number")
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float) or not abs(self.value) <= MOST:
+            raise self.wrong(f"a number from -{MOST:g} to {MOST:g}")
         return float(self.value)
 
     def same_as(self, expected: object, meaning: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from functools import cache
@@ -88,7 +89,7 @@ def _weight_and_name(term: str) -> tuple[str, str]:
 def _is_path(text: str) -> bool:
     """A checkpoint, or file.py:Class where the file exists. Paths may have * and + in them."""
     file, _, name = text.rpartition(":")
-    return is_checkpoint(Path(text)) or (name.isidentifier() and Path(file).is_file())
+    return is_checkpoint(Path(text)) or (name.isidentifier() and os.path.isfile(file))
 
 
 def _find_one(text: str) -> Policy:
