@@ -249,3 +249,28 @@ def test_shipped_traces() -> None:
     from pilotage.workloads.generate import SHIPPED
 
     assert [row[0] for row in table("docs/traces.md", "## Shipped traces")] == list(SHIPPED)
+
+
+def test_families_of_traces() -> None:
+    from pilotage.workloads.families import FAMILIES
+
+    expected = [[f"{name}-N", family.meaning] for name, family in FAMILIES.items()]
+    assert table("docs/traces.md", "### Families") == expected
+
+
+def test_columns_of_a_data_set() -> None:
+    from pilotage.sim.offline import CHANGES
+
+    documented = [row[0] for row in table("docs/evaluation.md", "## Decisions to learn from")]
+    changes = [f"change_{name}" for name in CHANGES]
+    assert documented == ["pod", "pod_*", "node_*", "mask", "action", *changes, "done"]
+
+
+def test_keys_of_an_evaluation() -> None:
+    from pilotage.sim.evaluation import Evaluation, trial_of
+    from pilotage.sim.scenario import Scenario
+    from pilotage.sim.specs import TraceSource
+
+    trial = trial_of(Scenario(traces=(TraceSource(name="balance-1"),), policies=("first-fit",)))
+    documented = [row[0] for row in table("docs/evaluation.md", "## What it prints and writes")]
+    assert documented == list(Evaluation(trial, (), (), ()).findings())

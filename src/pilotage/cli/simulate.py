@@ -30,6 +30,7 @@ from pilotage.model.errors import InputError
 if TYPE_CHECKING:
     from pilotage.sim.results import RunResult
     from pilotage.sim.run import Run
+    from pilotage.workloads.trace import Trace
 
 EXAMPLE = "Example: pilotage simulate --trace openb-like --policy fgd --seed 42 --explain pod-000255"
 
@@ -55,6 +56,10 @@ def simulate(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write decisions.parquet and meters.parquet there.")
     ] = None,
+    offline: Annotated[
+        Path | None,
+        typer.Option("--export-offline", metavar="DIR", help="Write every decision there to learn from, and end."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run one policy on one trace: figures, every decision as Parquet, or one decision explained."""
@@ -67,7 +72,11 @@ def simulate(
         raise InputError("has no effect without --explain", field="--top")
     if explain is not None and out is not None:
         raise InputError("has no effect with --explain, which stops at one pod", field="--out")
+    if offline is not None and (explain is not None or out is not None or protocol != "openb"):
+        problem = "stands alone: the run goes by decision, in the OpenB protocol"
+        raise InputError(problem, field="--export-offline", expected="neither --explain nor --out nor timed beside it")
     check_place(out)
+    check_place(None if offline is None else offline.parent)
     where = trace_source(nodes, pods, trace)
     warn_of_gangs([where], protocol)
     source, chosen = where.load(), find_policy(policy)
@@ -79,6 +88,9 @@ def simulate(
         run = timed_run(source, chosen, seed, timing, reasons=True)
     if explain is not None:
         _explain(run, explain, top or 10, as_json)
+        return
+    if offline is not None:
+        _export(run, source, seed, loads[0], offline, as_json)
         return
     with console().status("running"):
         run.advance()
@@ -101,6 +113,17 @@ def _explain(run: Run, pod: str, top: int, as_json: bool) -> None:
         print_json(explanation.as_dict())
     else:
         results().print(explanation_table(explanation, top))
+
+
+def _export(run: Run, trace: Trace, seed: int, load: float, directory: Path, as_json: bool) -> None:
+    from pilotage.sim.offline import write_offline
+
+    with console().status("deciding"):
+        rows = write_offline(run, trace, seed, load, directory)
+    if as_json:
+        print_json({"trace": trace.name, "policy": run.policy.name, "seed": seed, "decisions": rows})
+    else:
+        console().print(f"wrote {directory}: {rows} decisions", soft_wrap=True)
 
 
 def _write(run: Run, directory: Path) -> None:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from pilotage.report.markup import Cell, table, text
 from pilotage.report.metrics import METRICS, signed
+from pilotage.report.tables import CPU_COLUMNS, GPU_COLUMNS
 from pilotage.sim.shift import AS_GIVEN
 
 if TYPE_CHECKING:
@@ -19,23 +20,28 @@ if TYPE_CHECKING:
     from pilotage.sim.verdicts import Case, Tally
 
 _LEGEND = (
-    "won, lost: the 95 % interval of the paired gain lies above, below 0; a gain does not count (objection) where more "
-    "is lost before L0, or more CPU-only or multi-GPU pods fail, than with the baseline. A positive gain is better.",
+    "won, lost: the 95 % interval of the paired gain lies above, below 0; a gain does not count where more is lost "
+    "before L0, or more CPU-only or multi-GPU pods fail, than with the baseline. A positive gain is better.",
     "room: share of the way from FGD to the packing bound. lost, CPU, multi: percent lost before L0, failed CPU-only "
-    "pods, failed multi-GPU pods; the policy's and the baseline's.",
+    "pods, failed multi-GPU pods; the policy's/the baseline's.",
 )
+_SHORT = GPU_COLUMNS | CPU_COLUMNS
+_NUMBERS = ("gain", "room", "traces", "seeds", "lost", "CPU", "multi")
+_NOTHING = ("-", "0/0")
 _DIGITS = 2
 
 
 def verdict_tables(evaluation: Evaluation) -> RenderableType:
-    """Trace by trace against the first baseline, then the count of wins and losses against each."""
-    first = [case for case in evaluation.cases if case.baseline == evaluation.baseline]
+    """For each policy trace by trace against the first baseline, then the count of wins and losses against each."""
     parts: list[RenderableType] = []
-    for condition in evaluation.trial.conditions:
-        cases = [case for case in first if case.condition == condition.name]
-        parts += [_case_table(f"{condition.name}, against {evaluation.baseline}", cases), ""] if cases else []
-    parts += [_tally_table(shown_tallies(evaluation)), "", *_LEGEND]
-    return Group(*parts)
+    for policy in dict.fromkeys(case.policy for case in evaluation.cases):
+        for condition in evaluation.trial.conditions:
+            wanted = (policy, condition.name, evaluation.baseline)
+            cases = [c for c in evaluation.cases if (c.policy, c.condition, c.baseline) == wanted]
+            title = f"{policy} against {evaluation.baseline}, {condition.name}"
+            parts += [_case_table(title, cases), ""] if cases else []
+        parts += [_tally_table(policy, [t for t in shown_tallies(evaluation) if t.policy == policy]), ""]
+    return Group(*parts, *_LEGEND)
 
 
 def shown_tallies(evaluation: Evaluation) -> list[Tally]:
@@ -44,24 +50,20 @@ def shown_tallies(evaluation: Evaluation) -> list[Tally]:
 
 
 def _case_table(title: str, cases: list[Case]) -> Table:
-    made = _table(title, ("trace", "policy", "by"), ("gain", "room", "seeds", "lost", "CPU", "multi"), ("verdict",))
-    for case in cases:
-        made.add_row(*_case_cells(case))
-    return made
+    head = ("trace", "by", "gain", "room", "seeds", "lost", "CPU", "multi", "verdict")
+    return _table(title, head, [_case_cells(case) for case in cases])
 
 
 def _case_cells(case: Case) -> tuple[str, ...]:
-    at = f" at {case.load:g}" if case.load else ""
     lost = "-"
     if case.lost_before_l0_percent is not None and case.baseline_lost_before_l0_percent is not None:
         lost = f"{case.lost_before_l0_percent:.2f}/{case.baseline_lost_before_l0_percent:.2f}"
     return (
-        f"{case.trace}{at}",
-        case.policy,
-        _metric_name(case.metric),
+        case.trace + _at(case.load),
+        _SHORT.get(case.metric, case.metric),
         _gain(case),
         "-" if case.room_closed_percent is None else f"{case.room_closed_percent:.0f} %",
-        f"{case.seeds_won}:{case.seeds_lost}" + (f" ={case.seeds_tied}" if case.seeds_tied else ""),
+        f"{case.seeds_won}:{case.seeds_lost}:{case.seeds_tied}",
         lost,
         f"{case.failed_cpu_pods:.0f}/{case.baseline_failed_cpu_pods:.0f}",
         f"{case.failed_multi_gpu_pods:.0f}/{case.baseline_failed_multi_gpu_pods:.0f}",
@@ -69,33 +71,26 @@ def _case_cells(case: Case) -> tuple[str, ...]:
     )
 
 
-def _tally_table(tallies: list[Tally]) -> Table:
-    made = _table(
-        "wins and losses",
-        ("condition", "policy", "against", "by"),
-        ("traces won:lost:tied", "seeds won:lost:tied", "mean gain", "room"),
-        ("worst",),
-    )
-    for tally in tallies:
-        made.add_row(*tally_cells(tally))
-    return made
+def _tally_table(policy: str, tallies: list[Tally]) -> Table:
+    head = ("condition", "against", "by", "traces", "seeds", "gain", "room", "worst")
+    rows = [(tally.condition, tally.baseline, *_tally_cells(tally)) for tally in tallies]
+    return _table(f"{policy}: won:lost:tied", head, rows)
 
 
-def tally_cells(tally: Tally) -> tuple[str, ...]:
-    room = tally.mean_room_closed_percent
-    at = f" at {tally.worst_load:g}" if tally.worst_load else ""
-    digits = _digits(tally.metric)
+def _tally_cells(tally: Tally) -> tuple[str, ...]:
+    room, digits = tally.mean_room_closed_percent, _digits(tally.metric)
     return (
-        tally.condition,
-        tally.policy,
-        tally.baseline,
-        _metric_name(tally.metric),
+        _SHORT.get(tally.metric, tally.metric),
         f"{tally.traces_won}:{tally.traces_lost}:{tally.traces_tied}",
         f"{tally.seeds_won}:{tally.seeds_lost}:{tally.seeds_tied}",
         signed(tally.mean_gain, digits),
         "-" if room is None else f"{room:.0f} %",
-        f"{signed(tally.worst_gain, digits)} on {tally.worst_trace}{at}, seed {tally.worst_seed}",
+        f"{signed(tally.worst_gain, digits)} {tally.worst_trace}{_at(tally.worst_load)}, seed {tally.worst_seed}",
     )
+
+
+def _at(load: float) -> str:
+    return f" at {load:g}" if load else ""
 
 
 def verdict_section(evaluation: Evaluation) -> str:
@@ -104,21 +99,22 @@ def verdict_section(evaluation: Evaluation) -> str:
     places = {condition.name: condition.slug for condition in evaluation.trial.conditions[1:]}
     rows = []
     for tally in shown_tallies(evaluation):
-        name, *cells = tally_cells(tally)
+        name, cells = tally.condition, (tally.policy, tally.baseline, *_tally_cells(tally))
         link = f'<a href="{text(places[name])}/report.html">{text(name)}</a>' if name in places else text(name)
         rows.append((link, [Cell(text(cell)) for cell in cells]))
     notes = "".join(f'<p class="fine">{text(line)}</p>' for line in (*evaluation.trial.notes, *_LEGEND[:1]))
     return f"<section><h2>Wins and losses</h2>{table('wins and losses', [*head, 'worst'], rows)}{notes}</section>"
 
 
-def _table(title: str, names: tuple[str, ...], numbers: tuple[str, ...], last: tuple[str, ...]) -> Table:
+def _table(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+    """Columns that say nothing are left out: 80 characters are few."""
     made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
-    for name in names:
-        made.add_column(name, overflow="fold")
-    for name in numbers:
-        made.add_column(name, justify="right")
-    for name in last:
-        made.add_column(name, overflow="fold")
+    kept = [k for k in range(len(head)) if any(row[k] not in _NOTHING for row in rows)]
+    for k in kept:
+        is_number = head[k] in _NUMBERS
+        made.add_column(head[k], overflow="fold", justify="right" if is_number else "left", no_wrap=is_number)
+    for row in rows:
+        made.add_row(*(row[k] for k in kept))
     return made
 
 
@@ -130,7 +126,3 @@ def _gain(case: Case) -> str:
 
 def _digits(metric: str) -> int:
     return METRICS[metric].digits if metric in METRICS else _DIGITS
-
-
-def _metric_name(metric: str) -> str:
-    return METRICS[metric].name if metric in METRICS else metric

@@ -13,6 +13,7 @@ import numpy as np
 from pilotage.model.cluster import Node
 from pilotage.model.workload import FOREVER, PodShape, Workload
 from pilotage.workloads.generate import GIB, numbered
+from pilotage.workloads.topology import labelled
 
 WORKER_CPU_MILLI: Final = 64_000
 WORKER_MEMORY_BYTES: Final = 256 * GIB
@@ -31,8 +32,9 @@ MIXED: Final = {
 
 
 def workers(count: int) -> tuple[Node, ...]:
+    """In racks and zones, which policies that look at a cluster's graph see."""
     names = numbered("worker-", count, 4)
-    return tuple(Node(name, WORKER_CPU_MILLI, WORKER_MEMORY_BYTES, WORKER_PODS) for name in names)
+    return labelled([Node(name, WORKER_CPU_MILLI, WORKER_MEMORY_BYTES, WORKER_PODS) for name in names])
 
 
 def balance_pods(count: int, per_worker: dict[PodShape, int]) -> Workload:
