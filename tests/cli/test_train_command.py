@@ -76,6 +76,12 @@ def test_settings_beside_resume_are_refused(tmp_path: Path) -> None:
     assert "--gamma" in done.err
 
 
+def test_settings_beside_a_resumed_search_are_refused(tmp_path: Path) -> None:
+    done = pilotage("train", "search", "dqn", "--resume", tmp_path, "--set", "gamma=0.5")
+    assert done.code == 2
+    assert "--set" in done.err
+
+
 def test_a_run_of_another_agent_is_not_resumed(tmp_path: Path) -> None:
     assert pilotage("train", "mlp", *SMALL, "--out", tmp_path, "--name", "mine").code == 0
     done = pilotage("train", "dqn", "--resume", tmp_path / "mine")

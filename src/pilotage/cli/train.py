@@ -52,7 +52,7 @@ def _agent_command(agent: str) -> Callable[..., None]:
     ) -> None:
         expect_extra()
         if resume is not None:
-            _expect_alone(ctx)
+            _expect_alone(ctx, "resume", "as_json")
             run = _existing(resume, agent)
         else:
             run = _fresh(out, name, agent, settings_from(agent, given))
@@ -123,6 +123,7 @@ def search(
     from pilotage.training.search import Search, parse_settings
 
     if resume is not None:
+        _expect_alone(ctx, "resume", "as_json", "agent", "trials")
         looked = Search.existing(resume, agent)
     else:
         check_place(out)
@@ -144,12 +145,15 @@ def expect_extra() -> None:
         raise InputError(f"training needs {', '.join(missing)}", expected="pip install 'pilotage[train]'")
 
 
-def _expect_alone(ctx: typer.Context) -> None:
+def _expect_alone(ctx: typer.Context, *allowed: str) -> None:
     """A run that goes on has its settings: another one given beside it would be without effect."""
+    given = {"settings": "set"}  # parameters that are named unlike their option
     for name in ctx.params:
         source = ctx.get_parameter_source(name)
-        if name not in ("resume", "as_json") and source is not None and source.name == "COMMANDLINE":
-            raise InputError("has no effect with --resume", field=option_name(name), expected="--resume alone")
+        if name not in allowed and source is not None and source.name == "COMMANDLINE":
+            raise InputError(
+                "has no effect with --resume", field=option_name(given.get(name, name)), expected="--resume alone"
+            )
 
 
 def _existing(path: Path, agent: str) -> RunDirectory:

@@ -59,7 +59,7 @@ class TrainingSettings:
     depth: int = option(2, "Hidden layers; 0 = linear (mlp).", NETWORK, (0, 8), SearchRange(1, 3, log=False))
     heads: int = option(4, "Attention heads (graph); they share the width.", NETWORK, (1, 16))
 
-    learning_rate: float = option(1e-3, "Of Adam.", LEARNING, (0, 1), SearchRange(1e-4, 1e-2))
+    learning_rate: float = option(3e-3, "Of Adam.", LEARNING, (0, 1), SearchRange(1e-4, 1e-2))
     final_learning_rate: float = option(0.05, "Learning rates fall to this part of them.", LEARNING, (0, 1))
 
     steps: int = option(200_000, "Decisions in all clusters together.", COURSE, (1, 10**10))
@@ -102,7 +102,6 @@ class ActorCriticSettings(TrainingSettings):
 
     algorithm: ClassVar[str] = "actor_critic"
 
-    learning_rate: float = option(3e-3, "Of Adam, for the actor.", LEARNING, (0, 1), SearchRange(1e-4, 1e-2))
     critic_learning_rate: float = option(3e-3, "Of Adam, for the critic.", LEARNING, (0, 1), SearchRange(1e-4, 1e-2))
     gamma: float = option(0.3, "Weight of the next reward.", LEARNING, (0, 1), SearchRange(0.0, 0.9, log=False))
     gae_lambda: float = option(0.9, "0 = advantage of one step, 1 = of all that follow.", LEARNING, (0, 1))
@@ -117,8 +116,6 @@ class PpoSettings(ActorCriticSettings):
 
     algorithm: ClassVar[str] = "ppo"
 
-    learning_rate: float = option(1e-3, "Of Adam, for the actor.", LEARNING, (0, 1), SearchRange(1e-4, 1e-2))
-    critic_learning_rate: float = option(1e-3, "Of Adam, for the critic.", LEARNING, (0, 1), SearchRange(1e-4, 1e-2))
     rollout: int = option(32, "Steps of each cluster between updates.", LEARNING, (1, 4096))
     clip: float = option(0.2, "Largest change of a decision's probability that counts.", LEARNING, (0, 1))
     epochs: int = option(4, "Times each decision is learned from.", LEARNING, (1, 100))
