@@ -125,8 +125,7 @@ def test_score_of_a_rule_equals_its_twin(
     out_BN, device_BN = np.full((1, N), np.nan), np.full((1, N), -1, np.int64)
     devices = state.arrays.device_left_ND.shape[1]
     score_batch(
-        ALL[name].rule,
-        kernel_typical(typical, state.models, devices),
+        ALL[name].rules._replace(typical=kernel_typical(typical, state.models, devices)),
         pod_PF,
         node_NF[None],
         state.arrays.device_left_ND[None],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from pilotage.cli import evolution
 from pilotage.cli.options import JsonOption, check_place, console, print_json, results
 from pilotage.model.errors import InputError
 from pilotage.training.settings import AGENTS, TrainingSettings, changed_options, option_name, settings_from
@@ -98,6 +99,7 @@ def _setting_parameters(defaults: TrainingSettings) -> list[inspect.Parameter]:
 for _agent in AGENTS:
     _example = f"Example: pilotage train {_agent} --env balance --nodes 3-16 --seed 1 --name my-{_agent}"
     app.command(_agent, epilog=_example)(_agent_command(_agent))
+app.command(epilog=evolution.EXAMPLE)(evolution.evolution)
 
 
 @app.command(epilog="Example: pilotage train search dqn --trials 20 --set steps=50000 --name my-search")

@@ -39,18 +39,15 @@ FIGURES = (
     "imbalance",
     "device_left",
     "idle",
-    "partly_used",
     "untouched",
     "cpu_per_gpu",
     "size",
     "skew",
 )
-CPU_LEFT, MEMORY_LEFT, GPU_LEFT, IMBALANCE, DEVICE_LEFT, IDLE, PARTLY_USED, UNTOUCHED, CPU_PER_GPU, SIZE, SKEW = range(
-    11
-)
+CPU_LEFT, MEMORY_LEFT, GPU_LEFT, IMBALANCE, DEVICE_LEFT, IDLE, UNTOUCHED, CPU_PER_GPU, SIZE, SKEW = range(10)
 RATIO_STEPS, MOST_RATIO = 100, 6  # tables of ratios: steps per unit, largest ratio
 CPU_STEP = 500  # milli, of the table of A
-MOST_DEVICES, MOST_CPU, MOST_CPU_RATIO = 8.0, 128000.0, 3.0  # scales of the linear part
+MOST_DEVICES, MOST_CPU_RATIO = 8.0, 3.0  # scales of the linear part
 
 
 # Tables of one workload, one after the other in one array: every further array of a run's tuples takes a second more to
@@ -64,8 +61,8 @@ CPU_SHARE = MEMORY_RATIO + RATIOS  # h
 MEMORY_SHARE = CPU_SHARE + RATIOS  # k
 SMALL_PODS = MEMORY_SHARE + RATIOS  # A by CPU left in steps
 WEIGHTS = SMALL_PODS + CPU_STEPS  # linear part, a row per class of pod
-SCALES = WEIGHTS + 4 * len(FIGURES)  # rc (milli per GPU), rm (bytes per GPU), a0, a1, a2
-IDLE_DEVICES = SCALES + 5  # b by idle devices, up to MAX_DEVICES
+SCALES = WEIGHTS + 4 * len(FIGURES)  # rc (milli per GPU), rm (bytes per GPU), a0, a1, a2, whether h or k is not 0
+IDLE_DEVICES = SCALES + 6  # b by idle devices, up to MAX_DEVICES
 MODELS = IDLE_DEVICES + MAX_DEVICES + 1  # s by model; first = no model
 
 
@@ -101,8 +98,9 @@ def shared_value(
 ) -> float:
     """V without the terms of single devices."""
     small = prices[SMALL_PODS + min(int(cpu) // CPU_STEP, CPU_STEPS - 1)]
-    value = table_at(prices, CPU_SHARE, cpu_share) + table_at(prices, MEMORY_SHARE, memory_share)
-    value += prices[SCALES + 2] * small
+    value = prices[SCALES + 2] * small
+    if prices[SCALES + 5] != 0.0:
+        value += table_at(prices, CPU_SHARE, cpu_share) + table_at(prices, MEMORY_SHARE, memory_share)
     if gpus > 0.0:
         value += gpus * (
             table_at(prices, CPU_RATIO, cpu / (prices[SCALES] * gpus))
@@ -120,8 +118,7 @@ def best_share_device(
 ) -> tuple[float, int]:
     """The device of a share pod that keeps most value, the first among equals, and by how much the value changes."""
     opens = prices[IDLE_DEVICES + idle - 1] - prices[IDLE_DEVICES + idle] if idle > 0 else 0.0
-    opens += (prices[first + PARTLY_USED] - prices[first + IDLE]) / MOST_DEVICES
-    closes = -prices[first + PARTLY_USED] / MOST_DEVICES
+    opens -= prices[first + IDLE] / MOST_DEVICES
     best, device = -1e300, -1
     for d in range(count):
         left = left_ND[n, d]
@@ -131,8 +128,6 @@ def best_share_device(
         change = prices[DEVICE + rest] - prices[DEVICE + left] + prices[first + DEVICE_LEFT] * rest / 1000.0
         if left == 1000:
             change += opens
-        elif rest == 0:
-            change += closes
         if change > best:
             best, device = change, d
     return best, device
@@ -166,10 +161,7 @@ def priced_best_device(
         score, device = best_share_device(prices, first, left_ND, n, count, idle, milli)
     elif wanted > 0:
         score = several_devices(prices, first, left_ND, n, count, idle, milli, wanted)
-    partly = 0
-    for d in range(count):
-        partly += 0 < left_ND[n, d] < 1000
-    score += (prices[first + PARTLY_USED] * partly + prices[first + IDLE] * idle) / MOST_DEVICES
+    score += prices[first + IDLE] * idle / MOST_DEVICES
     cpu, memory, gpus, cpu_share, memory_share = 0.0, 0.0, 0.0, 0.0, 0.0
     for after in range(2):  # a loop, so that the code is there once
         cpu = node_NF[n, CPU_FREE] - after * pod_PF[p, POD_CPU]
@@ -178,7 +170,9 @@ def priced_best_device(
         cpu_share = share_of(cpu, node_NF[n, CPU_CAPACITY])
         memory_share = share_of(memory, node_NF[n, MEMORY_CAPACITY])
         score += (2 * after - 1) * shared_value(prices, cpu, memory, gpus, cpu_share, memory_share, model)
-    score += prices[first + CPU_LEFT] * cpu / MOST_CPU + prices[first + MEMORY_LEFT] * memory_share
+    score += (
+        prices[first + CPU_LEFT] * cpu / (MOST_DEVICES * prices[SCALES]) + prices[first + MEMORY_LEFT] * memory_share
+    )
     score += (prices[first + GPU_LEFT] * gpus + prices[first + SIZE] * count) / MOST_DEVICES
     score += prices[first + IMBALANCE] * abs(cpu_share - share_of(gpus, count))
     score += prices[first + SKEW] * (memory_share - cpu_share)

@@ -75,6 +75,11 @@ class JsonField:
             raise self.wrong(f"a number from -{MOST:g} to {MOST:g}")
         return float(self.value)
 
+    def elements(self, most: int) -> list[JsonField]:
+        if not isinstance(self.value, list) or len(self.value) > most:
+            raise self.wrong(f"a list of at most {most}")
+        return [JsonField(value, self.file, f"{self.path}[{i}]") for i, value in enumerate(self.value)]
+
     def same_as(self, expected: object, meaning: str) -> None:
         """Refuses another value than the expected one."""
         if self.value != expected or isinstance(self.value, bool):

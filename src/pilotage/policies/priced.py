@@ -102,6 +102,7 @@ def prices_of(parameters: FloatArray, mix: WorkloadMix) -> FloatArray:
         weight_KX.ravel(),
         [facts.cpu_per_gpu, facts.memory_per_gpu],
         part["small_pods"] + scarce * part["scarce_small_pods"],
+        [float(part["cpu_share"].any() or part["memory_share"].any())],
         np.interp(idle_I, IDLE_KNOTS, part["idle"] + facts.multi * part["multi_idle"]),
         [0.0],
         part["model"][0] * tied_M + part["model"][1] * np.minimum(tied_M, 1) ** 2,

@@ -37,12 +37,17 @@ class RayEngine:
     def finished(self, tasks: Sequence[Task]) -> Iterator[list[Finished]]:
         if not tasks:
             return
-        ray = _import_ray(self.address)
-        self._connect(ray)
+        ray = self.connected()
         try:
             yield from _results(ray, tasks)
         finally:
             ray.shutdown()
+
+    def connected(self) -> Any:
+        """The module `ray`, connected; whoever asks shuts it down."""
+        ray = _import_ray(self.address)
+        self._connect(ray)
+        return ray
 
     def _connect(self, ray: Any) -> None:
         self._expect_answer()

@@ -21,6 +21,7 @@ from pilotage.model.workload import IntArray, PodShape, Workload
 from pilotage.policies.api import ClusterSize, Policy, WorkloadMix, compiled_rules, device_rule_of, prepared
 from pilotage.policies.encode import encode_nodes, encode_shapes
 from pilotage.policies.mix import typical_pods
+from pilotage.sim.first_compile import share_first_compile
 from pilotage.sim.interpreted import Interpreter
 
 
@@ -75,6 +76,7 @@ class Run:
             raise InputError("the cluster has no node")
         if not len(workload):
             raise InputError("the trace has no pod")
+        share_first_compile()
         order = np.argsort(rank_N) if rank_N is not None else np.arange(len(nodes))
         self.settings, self.workload = settings, workload
         asked = {name for shape in workload.shapes for name, _ in shape.extended}

@@ -40,16 +40,16 @@ def varied_trace(seed: int) -> Trace:
     gpus = sum(node.gpu_count for node in nodes)
     cpu = sum(node.cpu_milli for node in nodes)
     memory = sum(node.memory_bytes for node in nodes)
-    demands = _demands(random, max(node.gpu_count for node in nodes))
-    cpu_per_gpu = cpu / gpus * random.uniform(0.35, 0.85)
-    memory_per_gpu = memory / gpus * random.uniform(0.2, 0.7)
+    demands = _demands(random, nodes)
+    cpu_per_gpu = cpu / gpus * random.uniform(0.3, 0.7)
+    memory_per_gpu = memory / gpus * random.uniform(0.2, 0.6)
     shapes, weights = _gpu_shapes(random, demands, cpu_per_gpu, memory_per_gpu, nodes)
     pods_of_gpu = PODS / max(1e-9, sum(weights))
     count_S = [max(1, round(weight * pods_of_gpu)) for weight in weights]
     # CPU-only pods take a share of the CPU that the others leave.
     asked = sum(shape.total_gpu_milli * n for shape, n in zip(shapes, count_S, strict=True)) / GPU_MILLI
     spare = cpu * asked / gpus - sum(shape.cpu_milli * n for shape, n in zip(shapes, count_S, strict=True))
-    for shape, n in _cpu_pods(random, max(0.0, spare) * random.uniform(0.0, 1.1), nodes):
+    for shape, n in _cpu_pods(random, max(0.0, spare) * random.uniform(0.0, 0.9), nodes):
         shapes.append(shape)
         count_S.append(n)
     shape_P = random.permutation(np.repeat(np.arange(len(shapes)), count_S))
@@ -69,8 +69,8 @@ def _nodes(random: np.random.Generator) -> tuple[Node, ...]:
     nodes: list[Node] = []
     for k in range(kinds):
         devices = int(random.choice(DEVICES))
-        cpus = max(4, round(devices * cpu_scale * random.uniform(0.6, 1.6)))
-        memory = round(cpus * memory_scale * random.uniform(0.7, 1.4)) * GIB
+        cpus = max(4, round(devices * cpu_scale * random.uniform(0.75, 1.35)))
+        memory = round(cpus * memory_scale * random.uniform(0.8, 1.3)) * GIB
         model = f"M{k % models}"
         for _ in range(max(1, round(wanted * share_K[k] / devices))):
             nodes.append(
@@ -86,21 +86,27 @@ def _nodes(random: np.random.Generator) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def _demands(random: np.random.Generator, most_devices: int) -> list[_Demand]:
+def _demands(random: np.random.Generator, nodes: tuple[Node, ...]) -> list[_Demand]:
     """Sizes of shares and numbers of devices, with the part of the GPU that is asked for in each."""
-    shared, whole, multi = random.dirichlet([1.2, 1.0, 0.5])
+    shared, whole, multi = random.dirichlet([1.5, 1.2, 0.4])
     step = int(random.choice([1, 5, 10, 25]))
     possible = np.setdiff1d(np.arange(max(20, step), 980, step), [*SHARE_SIZES])
     size_S = random.choice(possible, int(random.integers(3, 25)), replace=False)
     share_S = random.dirichlet(np.full(len(size_S), 0.7))
     demands = [_Demand(int(s), 1, shared * part) for s, part in zip(size_S, share_S, strict=True)]
     demands.append(_Demand(GPU_MILLI, 1, whole))
-    several = [n for n in SEVERAL if n <= most_devices]
+    several = [n for n in SEVERAL if _fills(nodes, n)]
     if several:
         chosen = random.choice(several, min(len(several), 3), replace=False)
         parts = random.dirichlet(np.ones(len(chosen)))
         demands += [_Demand(GPU_MILLI, int(n), multi * part) for n, part in zip(chosen, parts, strict=True)]
     return [demand for demand in demands if demand.gpu > 0.002]
+
+
+def _fills(nodes: tuple[Node, ...], devices: int) -> bool:
+    """Whether pods with so many devices leave nothing over on most of the GPUs."""
+    filled = sum(node.gpu_count for node in nodes if node.gpu_count % devices == 0)
+    return 2 * filled >= sum(node.gpu_count for node in nodes)
 
 
 def _gpu_shapes(
@@ -111,8 +117,8 @@ def _gpu_shapes(
     nodes: tuple[Node, ...],
 ) -> tuple[list[PodShape], list[float]]:
     """One to three variants of each demand, around what goes with a GPU on the whole; some name a model."""
-    spread = random.uniform(0.1, 0.7)
-    naming = random.choice([0.0, 0.1, 0.3]) * random.random()
+    spread = random.uniform(0.1, 0.5)
+    naming = random.choice([0.0, 0.05, 0.15]) * random.random()
     models = sorted({node.gpu_model for node in nodes})
     largest: dict[int, Node] = {}
     for node in nodes:

@@ -1,0 +1,192 @@
+"""CMA-ES on the parameters of a policy that prices leftovers: many cheap runs instead of gradients.
+
+A generation tries its candidates on a few workloads and one fresh seed, the same for all. The strategy's mean is tried
+on validation seeds now and then, and the best of those is what the training leaves behind.
+
+Every generation's fitness values are written down. They determine everything: a training that was interrupted replays
+them, which takes seconds, and goes on exactly as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from pilotage.model.errors import InputError
+from pilotage.model.workload import FloatArray
+from pilotage.policies.priced import LAYOUT
+from pilotage.sim.seeds import TRAINING, VALIDATION
+from pilotage.sim.specs import TraceSource
+from pilotage.training.fitness import fitness, share_of_room
+from pilotage.training.trials import BASELINES, Figures, Objective, Trial, Yardstick
+from pilotage.training.workers import Task, Workers
+
+BALANCE_PARTS = ("weights", "cpu_share", "memory_share")
+CANDIDATE = "candidate@1"
+SEEDS_OF_A_TRAINING = 10_000  # one per generation; trainings of other seeds take others
+
+
+@dataclass(frozen=True, slots=True)
+class EvolutionSettings:
+    """How to search. The same settings, workloads and start give the same parameters."""
+
+    objective: Objective = "packing"
+    generations: int = 300
+    population: int = 20
+    spread: float = 0.03  # first standard deviation
+    load: float = 1.3
+    always: int = 1  # of the given workloads, so many are in every generation
+    given: int = 5  # given workloads in a generation
+    varied: int = 3  # varied workloads in a generation
+    seed: int = 0
+    validate_every: int = 20
+    validation_seeds: int = 3
+
+    def parts(self) -> tuple[str, ...]:
+        """Which parameters are searched; the others stay as they are."""
+        if self.objective == "balance":
+            return BALANCE_PARTS
+        return tuple(name for name in LAYOUT if name not in ("cpu_share", "memory_share"))
+
+
+@dataclass(frozen=True)
+class Workloads:
+    """What is trained on: given ones, and varied ones for breadth."""
+
+    given: tuple[TraceSource, ...]
+    varied: tuple[TraceSource, ...]
+    yardsticks: dict[TraceSource, Yardstick]
+
+    def __post_init__(self) -> None:
+        if not self.given and not self.varied:
+            raise InputError("no workload to train on", expected="--trace, --pods or --varied")
+
+    def of_generation(self, settings: EvolutionSettings, generation: int) -> list[TraceSource]:
+        random = np.random.Generator(np.random.PCG64([settings.seed, generation]))
+        always, others = self.given[: settings.always], self.given[settings.always :]
+        wanted = min(max(settings.given - len(always), 0), len(others))
+        chosen = [others[i] for i in random.choice(len(others), wanted, replace=False)] if wanted else []
+        breadth = min(settings.varied, len(self.varied))
+        spice = [self.varied[i] for i in random.choice(len(self.varied), breadth, replace=False)] if breadth else []
+        return [*always, *chosen, *spice]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What is written down of a generation; `validation` only where the mean was tried."""
+
+    number: int
+    values: tuple[float, ...]  # of the candidates, lower is better, as the strategy asked
+    spread: float
+    validation: float | None = None
+    shares: tuple[float, ...] = ()  # of the room, by given workload (packing)
+
+
+@dataclass
+class Evolution:
+    """A search in progress. `generations` yields what to write down; `best` is what it would leave behind now."""
+
+    start: FloatArray
+    workloads: Workloads
+    settings: EvolutionSettings
+    workers: Workers
+    past: Sequence[Generation] = ()
+    best: FloatArray = field(init=False)
+    best_validation: float = field(init=False, default=-np.inf)
+
+    def generations(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Generation]:
+        """Replays the past silently, then goes on to the last generation or until `stop` says so."""
+        self.best = self.start
+        strategy = _strategy(self.start[self._searched()], self.settings)
+        for number in range(self.settings.generations + 1):
+            known = self.past[number] if number < len(self.past) else None
+            if known is None and stop():
+                return
+            done = self._generation(strategy, number, known)
+            if done.validation is not None and done.validation > self.best_validation:
+                self.best, self.best_validation = self._whole(strategy.result.xfavorite), done.validation
+            if number < self.settings.generations:
+                strategy.tell(self._asked, list(done.values))
+            if known is None:
+                yield done
+
+    def _generation(self, strategy: Any, number: int, known: Generation | None) -> Generation:
+        """Asks for candidates and finds their values, or takes those that are known."""
+        last = number == self.settings.generations
+        self._asked = [] if last else strategy.ask()
+        if known is not None:
+            return known
+        values = self._values(self._asked, number) if not last else ()
+        validation: float | None = None
+        shares: tuple[float, ...] = ()
+        if last or number % self.settings.validate_every == 0:
+            validation, shares = self._validated(self._whole(strategy.result.xfavorite))
+        return Generation(number, values, float(strategy.sigma), validation, shares)
+
+    def _values(self, asked: Sequence[FloatArray], number: int) -> tuple[float, ...]:
+        sources = self.workloads.of_generation(self.settings, number)
+        seed = TRAINING[self.settings.seed * SEEDS_OF_A_TRAINING + number]
+        tasks = [self._task(sources, [seed], None)]
+        tasks += [self._task(sources, [seed], self._whole(candidate)) for candidate in asked]
+        baseline, *found = self.workers.figures(tasks)
+        return tuple(-self._fitness(sources, figures, baseline) for figures in found)
+
+    def _validated(self, parameters: FloatArray) -> tuple[float, tuple[float, ...]]:
+        """Fitness and shares of the room on seeds that no generation has seen."""
+        sources = [*self.workloads.given, *self.workloads.varied[: self.settings.varied]]
+        seeds = list(islice(VALIDATION, self.settings.validation_seeds))
+        tasks = [self._task([source], seeds, who) for who in (None, parameters) for source in sources]
+        found = self.workers.figures(tasks)
+        baseline, figures = found[: len(sources)], found[len(sources) :]
+        values, shares = [], []
+        for source, base, own in zip(sources, baseline, figures, strict=True):
+            yardstick = self.workloads.yardsticks[source]
+            values.append(
+                np.mean([fitness(self.settings.objective, a, b, yardstick) for a, b in zip(own, base, strict=True)])
+            )
+            shares.append(np.mean([share_of_room(a, b, yardstick) for a, b in zip(own, base, strict=True)]))
+        return float(np.mean(values)), tuple(float(share) for share in shares[: len(self.workloads.given)])
+
+    def _fitness(self, sources: Sequence[TraceSource], figures: list[Figures], baseline: list[Figures]) -> float:
+        yardsticks = (self.workloads.yardsticks[source] for source in sources)
+        values = [
+            fitness(self.settings.objective, own, base, yardstick)
+            for own, base, yardstick in zip(figures, baseline, yardsticks, strict=True)
+        ]
+        return float(np.mean(values))
+
+    def _task(self, sources: Sequence[TraceSource], seeds: Sequence[int], parameters: FloatArray | None) -> Task:
+        name = BASELINES[self.settings.objective] if parameters is None else CANDIDATE
+        vector = () if parameters is None else tuple(parameters.tolist())
+        return [
+            Trial(source, seed, self.settings.load, self.workloads.yardsticks[source].forced_load, name, vector)
+            for source in sources
+            for seed in seeds
+        ]
+
+    def _searched(self) -> FloatArray:
+        parts = self.settings.parts()
+        return np.concatenate([np.full(size, name in parts) for name, size in LAYOUT.items()])
+
+    def _whole(self, searched: FloatArray) -> FloatArray:
+        parameters = self.start.copy()
+        parameters[self._searched()] = searched
+        return parameters
+
+
+def _strategy(start: FloatArray, settings: EvolutionSettings) -> Any:
+    """CMA-ES with a random stream of its own: that of numpy's global generator belongs to the caller."""
+    import cma
+
+    random = np.random.Generator(np.random.PCG64(settings.seed))
+    options = {
+        "popsize": settings.population,
+        "randn": lambda *shape: random.standard_normal(shape),
+        "seed": np.nan,
+        "verbose": -9,
+    }
+    return cma.CMAEvolutionStrategy(start, settings.spread, options)

@@ -1,0 +1,41 @@
+"""An evolution from its directory: fresh or resumed, with everything written that others look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pilotage.training.evolution import Evolution, Generation
+from pilotage.training.evolution_directory import EvolutionDirectory
+from pilotage.training.workers import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an evolution ended."""
+
+    generations: int
+    validation: float
+    start: Generation  # what it began with
+    best: Generation  # the generation whose mean is the policy
+
+
+def evolve(
+    directory: EvolutionDirectory,
+    workers: Workers,
+    watch: Callable[[Generation], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Outcome:
+    """Goes on from what the directory holds. `stop` ends it early, between generations."""
+    done = directory.past()
+    evolution = Evolution(directory.start, directory.workloads, directory.settings, workers, tuple(done))
+    for generation in evolution.generations(stop):
+        directory.write_down(generation)
+        done.append(generation)
+        if generation.validation is not None:
+            directory.write_curve(done)
+            directory.write_best(evolution.best, evolution.best_validation, generation.number)
+        watch(generation)
+    tried = [generation for generation in done if generation.validation is not None]
+    best = max(tried, key=lambda generation: generation.validation or 0.0)
+    return Outcome(done[-1].number, evolution.best_validation, tried[0], best)

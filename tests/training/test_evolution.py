@@ -1,0 +1,154 @@
+"""Evolution: the same however often it is interrupted and wherever its trials run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pilotage.model.errors import InputError
+from pilotage.policies.priced import LAYOUT, PARAMETERS, Priced
+from pilotage.policies.registry import find_policy
+from pilotage.sim.seeds import TRAINING, range_of
+from pilotage.sim.specs import TraceSource
+from pilotage.training.evolution import EvolutionSettings, Workloads
+from pilotage.training.evolution_directory import EvolutionDirectory
+from pilotage.training.evolution_start import prepared_workloads, prior, start_parameters
+from pilotage.training.evolving import evolve
+from pilotage.training.trials import Figures
+from pilotage.training.workers import LocalWorkers, Task
+
+SOURCE = TraceSource(name="varied-10000")
+SETTINGS = EvolutionSettings(generations=4, population=6, spread=0.05, varied=1, validate_every=2, validation_seeds=1)
+
+
+@pytest.fixture(scope="module")
+def workloads() -> Workloads:
+    return [*prepared_workloads([SOURCE], 1, SETTINGS)][-1]
+
+
+def fresh(path: Path, workloads: Workloads, settings: EvolutionSettings = SETTINGS) -> EvolutionDirectory:
+    directory = EvolutionDirectory(path, "small@1", settings, workloads, prior(settings.objective))
+    directory.create()
+    return directory
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+
+
+class Recorder(LocalWorkers):
+    """Workers that remember what they were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.asked: list[Task] = []
+
+    def figures(self, tasks: list[Task]) -> list[list[Figures]]:  # type: ignore[override]
+        self.asked += tasks
+        return super().figures(tasks)
+
+
+@pytest.fixture(scope="module")
+def whole(workloads: Workloads, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recorder]:
+    path, workers = tmp_path_factory.mktemp("evolution") / "whole", Recorder()
+    evolve(fresh(path, workloads), workers)
+    return path, workers
+
+
+def test_what_it_leaves_behind_is_a_policy(whole: tuple[Path, Recorder]) -> None:
+    policy = find_policy(str(whole[0] / "best"))
+    assert isinstance(policy, Priced)
+    assert policy.name == "small@1"
+    assert len(policy.parameters) == PARAMETERS
+    said = json.loads((whole[0] / "best" / "policy.json").read_text())
+    assert said["training"]["agent"] == "evolution"
+    assert [range_of(seed) for seed in said["seeds"]["training"]] == ["training", "training"]
+    assert [range_of(seed) for seed in said["seeds"]["validation"]] == ["validation", "validation"]
+
+
+def test_candidates_see_training_seeds_and_the_choice_validation_seeds(whole: tuple[Path, Recorder]) -> None:
+    seeds = {trial.seed for task in whole[1].asked for trial in task}
+    assert {range_of(seed) for seed in seeds} == {"training", "validation"}
+    assert {seed for seed in seeds if range_of(seed) == "training"} == {*TRAINING[: SETTINGS.generations]}
+
+
+def test_parts_that_are_not_searched_stay(whole: tuple[Path, Recorder]) -> None:
+    ends = np.cumsum([*LAYOUT.values()])
+    place = [*LAYOUT].index("cpu_share")
+    for task in whole[1].asked:
+        for trial in task:
+            if trial.parameters:
+                assert not any(trial.parameters[ends[place - 1] : ends[place]])
+
+
+@pytest.mark.parametrize("stop_after", [1, 2, 4])
+def test_a_stopped_one_goes_on_exactly(
+    workloads: Workloads, whole: tuple[Path, Recorder], tmp_path: Path, stop_after: int
+) -> None:
+    path = tmp_path / "stopped"
+    directory, seen = fresh(path, workloads), 0
+
+    def stop() -> bool:
+        nonlocal seen
+        seen += 1
+        return seen > stop_after
+
+    evolve(directory, LocalWorkers(1), stop=stop)
+    with (path / "generations.jsonl").open("ab") as stream:
+        stream.write(b'{"number": 99, "val')  # as a kill would leave it
+    evolve(EvolutionDirectory.existing(path), LocalWorkers(1))
+    assert files(path) == files(whole[0])
+
+
+def test_processes_find_the_same(workloads: Workloads, whole: tuple[Path, Recorder], tmp_path: Path) -> None:
+    with LocalWorkers(2) as workers:
+        evolve(fresh(tmp_path / "two", workloads), workers)
+    assert files(tmp_path / "two") == files(whole[0])
+
+
+def test_another_seed_finds_something_else(
+    workloads: Workloads, whole: tuple[Path, Recorder], tmp_path: Path
+) -> None:
+    from dataclasses import replace
+
+    evolve(fresh(tmp_path / "other", workloads, replace(SETTINGS, seed=1)), LocalWorkers(1))
+    assert files(tmp_path / "other")["generations.jsonl"] != files(whole[0])["generations.jsonl"]
+
+
+def test_the_start_can_be_a_checkpoint(whole: tuple[Path, Recorder]) -> None:
+    assert np.isfinite(start_parameters(str(whole[0] / "best"), "packing")).all()
+    with pytest.raises(InputError, match="does not price leftovers"):
+        start_parameters("fgd", "packing")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"number": 7, "values": [], "spread": 1, "shares": []}\n', "generation 0"),
+        (b'{"number": 0, "values": ["x"], "spread": 1, "shares": []}\n', "a number"),
+        (b"nonsense\n", "not JSON"),
+    ],
+)
+def test_a_spoilt_history_is_refused(workloads: Workloads, tmp_path: Path, line: bytes, reason: str) -> None:
+    directory = fresh(tmp_path / "spoilt", workloads)
+    (tmp_path / "spoilt" / "generations.jsonl").write_bytes(line)
+    with pytest.raises(InputError, match=reason):
+        directory.past()
+
+
+def test_a_changed_trace_is_refused(workloads: Workloads, tmp_path: Path) -> None:
+    fresh(tmp_path / "changed", workloads)
+    file = tmp_path / "changed" / "settings.json"
+    file.write_text(file.read_text().replace('"digest": "', '"digest": "0'))
+    with pytest.raises(InputError, match="changed since"):
+        EvolutionDirectory.existing(tmp_path / "changed")
+
+
+def test_nothing_to_train_on_is_refused() -> None:
+    with pytest.raises(InputError, match="no workload"):
+        Workloads((), (), {})
+    with pytest.raises(InputError, match="no GPU"):
+        [*prepared_workloads([TraceSource(name="balance-3")], 0, SETTINGS)]

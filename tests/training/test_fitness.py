@@ -1,0 +1,57 @@
+"""What counts as better."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log
+
+import pytest
+
+from pilotage.training.fitness import TOLERATED_LOST, fitness, share_of_room
+from pilotage.training.trials import Figures, Yardstick
+
+BASE = Figures(95.0, 1.0, 100, 50, 200, 0.004, 0.002)
+ROOM = Yardstick(baseline=95.0, bound=97.0)
+
+
+def packing(**changes: float) -> float:
+    return fitness("packing", replace(BASE, **changes), BASE, ROOM)  # type: ignore[arg-type]
+
+
+def test_the_share_of_the_room_counts() -> None:
+    assert share_of_room(replace(BASE, allocation=96.5), BASE, ROOM) == pytest.approx(0.75)
+    assert packing(allocation=96.5) == pytest.approx(0.75)
+    assert packing(allocation=96.8) == pytest.approx(0.9)
+
+
+def test_a_workload_that_is_left_behind_counts_more() -> None:
+    assert packing(allocation=95.0) == pytest.approx(-0.375)
+
+
+def test_refusing_early_never_pays() -> None:
+    """Allocation gained by pods refused before L0 costs more than it brings, in any room."""
+    for room in (0.6, 2.0, 6.0):
+        yardstick = Yardstick(95.0, 95.0 + room)
+        for lost in (0.2, 1.0, 3.0):
+            gained = min(lost, room)
+            own = replace(BASE, allocation=95.0 + 0.5 * gained, lost=1.0 + TOLERATED_LOST + lost)
+            assert fitness("packing", own, BASE, yardstick) < fitness("packing", BASE, BASE, yardstick) + 1.0
+            assert fitness("packing", own, BASE, yardstick) < fitness(
+                "packing", replace(own, lost=BASE.lost), BASE, yardstick
+            )
+
+
+def test_failed_pods_without_gpu_or_with_several_cost() -> None:
+    assert packing(allocation=96.5, failed_cpu=102) < packing(allocation=96.5, failed_cpu=100)
+    assert packing(allocation=96.5, failed_multi=52) < packing(allocation=96.5, failed_multi=50)
+    assert packing(allocation=96.5, failed_cpu=80) == packing(allocation=96.5), "fewer bring nothing"
+
+
+def test_hardly_any_room_is_no_room() -> None:
+    assert Yardstick(99.9, 99.91).room == pytest.approx(0.5)
+
+
+def test_balance_is_the_logarithm_of_the_ratio_of_variances() -> None:
+    half = replace(BASE, cpu_variance=0.002)
+    assert fitness("balance", half, BASE, ROOM) == pytest.approx(log(2), abs=1e-3)
+    assert fitness("balance", replace(half, failed=201), BASE, ROOM) < 0
