@@ -12,13 +12,18 @@ from pilotage.kernels.scene import FINISHED, REFUSED, WAITS
 from pilotage.model.cluster import Node
 from pilotage.model.constraints import Constraints, Requirement, Taint, Toleration
 from pilotage.model.workload import Gang, PodShape, Workload
+from pilotage.policies.api import Policy
+from pilotage.policies.architectures import Architecture
 from pilotage.policies.heuristics import HEURISTICS
-from pilotage.policies.registry import find_policy
+from pilotage.policies.learned import policy_of
+from pilotage.policies.registry import find_policy, registered
+from pilotage.policies.weighted import WeightedSum
 from pilotage.sim.protocols import Timing, openb_run, run_timed, timed_run
 from pilotage.sim.run import NodeEvent, Run, RunSettings
 from pilotage.workloads.generate import Mix, Times, openb_like_nodes, openb_like_pods
 from pilotage.workloads.topology import labelled
 from pilotage.workloads.trace import Trace
+from reference.random_weights import GRAPH, MLP, PRICES, random_checkpoint
 from reference.uncompiled import Uncompiled
 
 SUMS = (
@@ -32,7 +37,9 @@ SUMS = (
     "best-fit+2*gang-spread",
 )
 GANG_TEXTS = ("gang-locality", "gang-spread", *(text for text in SUMS if "gang" in text))
-TEXTS = (*(policy.name for policy in HEURISTICS), *SUMS)
+SHIPPED = tuple(name for name in registered() if name not in {policy.name for policy in HEURISTICS})
+PRICED, PRICED_SUM = "random prices", "random prices in a sum"
+TEXTS = (*(policy.name for policy in HEURISTICS), *SHIPPED, *SUMS, PRICED, PRICED_SUM)
 SCALE, PODS = 0.05, 400
 
 
@@ -77,6 +84,13 @@ def busy() -> Trace:
     return Trace.of("busy", nodes, workload)
 
 
+def policy_called(text: str) -> Policy:
+    if text not in (PRICED, PRICED_SUM):
+        return find_policy(text)
+    learned = policy_of(random_checkpoint(PRICES))
+    return learned if text == PRICED else WeightedSum((learned, find_policy("best-fit")), (1.0, 0.01))
+
+
 def assert_same(compiled: Run, called: Run) -> None:
     assert compiled.rules is not None
     assert called.rules is None
@@ -91,7 +105,7 @@ def assert_same(compiled: Run, called: Run) -> None:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_arrivals_only(text: str) -> None:
-    policy = find_policy(text)
+    policy = policy_called(text)
     compiled, called = (openb_run(small_openb(), p, 7, 1.3, reasons=True) for p in (policy, Uncompiled(policy)))
     assert_same(compiled, called)
     np.testing.assert_array_equal(compiled.tape.meter_PM, called.tape.meter_PM)
@@ -101,7 +115,7 @@ def test_arrivals_only(text: str) -> None:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_departures_and_failures(text: str) -> None:
-    policy = find_policy(text)
+    policy = policy_called(text)
     timing = Timing(mtbf_hours=1.0, mttr_hours=0.2)
     compiled, called = (timed_run(busy(), p, 11, timing, reasons=True) for p in (policy, Uncompiled(policy)))
     assert_same(compiled, called)
@@ -114,12 +128,31 @@ def test_departures_and_failures(text: str) -> None:
 
 @pytest.mark.parametrize("text", GANG_TEXTS)
 def test_gangs_whose_pods_are_placed_one_by_one(text: str) -> None:
-    policy = find_policy(text)
+    policy = policy_called(text)
     compiled, called = (openb_run(busy(), p, 7, 1.3) for p in (policy, Uncompiled(policy)))
     assert_same(compiled, called)
     indifferent = openb_run(busy(), find_policy("first-fit"), 7, 1.3)
     indifferent.advance()
     assert (compiled.scene.progress.node_P != indifferent.scene.progress.node_P).any()
+
+
+@pytest.mark.parametrize("architecture", [MLP, GRAPH], ids=["mlp", "graph"])
+def test_networks_decide_the_same_whether_called_alone_or_as_a_part(architecture: Architecture) -> None:
+    """No part of the compiled episode: what is compared is the policy alone, in a sum, and without its declarations."""
+    policy = policy_of(random_checkpoint(architecture))
+    timing = Timing(mtbf_hours=1.0, mttr_hours=0.2)
+    alone, in_sum, bare = (
+        timed_run(busy(), p, 11, timing) for p in (policy, WeightedSum((policy,), (1.0,)), Uncompiled(policy))
+    )
+    for run in (alone, in_sum, bare):
+        assert run.rules is None
+        assert run.advance() == -1
+    for other in (in_sum, bare):
+        for column in ("node_P", "devices_P", "state_P", "placed_at_P", "ended_at_P"):
+            np.testing.assert_array_equal(
+                getattr(alone.scene.progress, column), getattr(other.scene.progress, column), column
+            )
+    assert (alone.scene.progress.state_P == FINISHED).sum() > PODS / 2
 
 
 def test_results_are_the_same_numbers() -> None:

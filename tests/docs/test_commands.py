@@ -207,6 +207,14 @@ def test_policies() -> None:
     assert [row[0] for row in table("docs/policies.md", "## Built-in policies")] == [p.name for p in HEURISTICS]
 
 
+def test_fields_of_a_checkpoint() -> None:
+    from pilotage.policies.architectures import SETTINGS
+    from pilotage.policies.checkpoints import FIELDS
+
+    assert [row[0] for row in table("docs/learned-policies.md", "## policy.json")] == list(FIELDS)
+    assert [row[0] for row in table("docs/learned-policies.md", "## Kinds")] == list(SETTINGS)
+
+
 @pytest.mark.parametrize(("heading", "kind"), [("### Pod columns", "POD"), ("### Node columns", "NODE")])
 def test_features(heading: str, kind: str) -> None:
     from pilotage.kernels import features

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +22,7 @@ def random_layers(seed: int, widths: list[int]) -> list[tuple[Float32Array, Floa
     draw = np.random.default_rng(seed)
     return [
         (draw.normal(size=(b, a)).astype(np.float32), draw.normal(size=b).astype(np.float32))
-        for a, b in zip(widths, widths[1:], strict=False)
+        for a, b in itertools.pairwise(widths)
     ]
 
 

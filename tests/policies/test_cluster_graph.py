@@ -23,9 +23,7 @@ def test_edges_are_those_of_the_twin(data: st.DataObject, clusters: int, nodes: 
     mask, rack, zone = table(st.integers(0, 1)), table(places), table(places)
     shape = (clusters, nodes)
     mask_BN = np.array(mask, np.bool_).reshape(shape)
-    graph = cluster_graph(
-        mask_BN, np.array(rack, np.int64).reshape(shape), np.array(zone, np.int64).reshape(shape)
-    )
+    graph = cluster_graph(mask_BN, np.array(rack, np.int64).reshape(shape), np.array(zone, np.int64).reshape(shape))
     names = named(graph, mask_BN, rack, zone)
     found = [(names[s], names[t]) for s, t in zip(graph.source_E.tolist(), graph.target_E.tolist(), strict=True)]
     assert len(found) == len(set(found))

@@ -14,8 +14,11 @@ from pilotage.kernels.features import GANG_COLUMNS, POD_GANG_COLUMNS
 from pilotage.model.errors import InputError, PilotageError, PolicyError, UnknownNameError
 from pilotage.policies import registry
 from pilotage.policies.api import FeatureSchema
-from pilotage.policies.registry import GROUP, checked_instance, find_policy, registered
+from pilotage.policies.checkpoints import write_checkpoint
+from pilotage.policies.priced import Priced
+from pilotage.policies.registry import GROUP, checked_instance, find_checkpoint, find_policy, registered
 from pilotage.policies.weighted import WeightedSum
+from reference.random_weights import MLP, PRICES, random_checkpoint
 
 BUILT_IN = {
     "random",
@@ -213,3 +216,94 @@ def test_a_weight_without_limit_is_refused() -> None:
 def test_an_unknown_part_of_a_sum_comes_with_a_hint() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'fgd'"):
         find_policy("2*fdg+best-fit")
+
+
+# Checkpoints
+
+
+ODD_PLACES = ["best", "runs/best", "a+b/best", "2*fgd+best", "with space/best", "a:b", "1e5+2*x+y"]
+
+
+@pytest.mark.parametrize("place", ODD_PLACES)
+def test_a_directory_with_a_checkpoint_is_a_policy(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_checkpoint(Path(place), random_checkpoint(MLP))
+    for text in (place, f"./{place}", str(tmp_path / place), f" {place}/ "):
+        assert find_policy(text).name == "random-mlp@1"
+        assert not isinstance(find_policy(text), WeightedSum)
+
+
+@pytest.mark.parametrize("place", ODD_PLACES)
+def test_a_directory_may_be_part_of_a_sum(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(tmp_path / place, random_checkpoint(MLP))
+    path = tmp_path / place
+    assert find_policy(f"2*{path}+fgd").name == "2*random-mlp@1+1*fgd@1"
+    assert find_policy(f"fgd + 0.5 * {path}").name == "1*fgd@1+0.5*random-mlp@1"
+    assert find_policy(f"{path}+{path}+3*best-fit").name == "1*random-mlp@1+1*random-mlp@1+3*best-fit@1"
+    monkeypatch.chdir(tmp_path)
+    assert find_policy(f"3*./{place}+fgd").name == "3*random-mlp@1+1*fgd@1"
+
+
+def test_a_file_with_plus_signs_in_its_path_may_be_part_of_a_sum(tmp_path: Path) -> None:
+    (tmp_path / "a+b.py").write_text(HERE.read_text())
+    assert find_policy(f"2*{tmp_path}/a+b.py:Tight+fgd").name == "2*tight@1+1*fgd@1"
+
+
+def test_a_registered_name_goes_before_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_checkpoint(Path("fgd"), random_checkpoint(MLP))
+    assert find_policy("fgd").name == "fgd@1"
+    assert find_policy("./fgd").name == "random-mlp@1"
+
+
+@pytest.mark.parametrize("text", ["no/such/place", "/", "2*no/such/place+fgd", "x" * 5000 + "/y"])
+def test_a_path_without_a_checkpoint_is_told_so(text: str) -> None:
+    with pytest.raises(InputError, match=r"no checkpoint there; expected a directory with policy\.json"):
+        find_policy(text)
+
+
+def test_a_damaged_checkpoint_is_refused_by_its_file(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "best", random_checkpoint(MLP))
+    (tmp_path / "best" / "weights.safetensors").write_bytes(b"")
+    with pytest.raises(InputError, match=r"best/weights\.safetensors"):
+        find_policy(str(tmp_path / "best"))
+
+
+def test_a_checkpoint_may_not_take_a_registered_name(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "best", random_checkpoint(PRICES, name="fgd@1"))
+    with pytest.raises(PolicyError, match=r"best: the name fgd@1 is taken"):
+        find_policy(str(tmp_path / "best"))
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_registry: None) -> Path:
+    """A package that ships two versions of a policy."""
+    monkeypatch.setattr(registry, "SHIPPED", tmp_path / "shipped")
+    for version in (1, 2):
+        made = random_checkpoint(PRICES, seed=version, name=f"shipped-one@{version}")
+        write_checkpoint(tmp_path / "shipped" / f"shipped-one-{version}", made)
+    return tmp_path / "shipped"
+
+
+def test_shipped_checkpoints_are_registered(shipped: Path) -> None:
+    assert isinstance(find_policy("shipped-one"), Priced)
+    assert find_policy("shipped-one").name == "shipped-one@2"
+    assert find_policy("shipped-one@1").name == "shipped-one@1"
+    assert find_policy("2*shipped-one+fgd").name == "2*shipped-one@2+1*fgd@1"
+
+
+def test_a_copy_of_a_shipped_one_is_welcome_and_another_of_its_name_is_not(shipped: Path, tmp_path: Path) -> None:
+    assert find_policy(str(shipped / "shipped-one-1")).name == "shipped-one@1"
+    write_checkpoint(tmp_path / "tuned", random_checkpoint(PRICES, seed=9, name="shipped-one@2"))
+    with pytest.raises(PolicyError, match="the name shipped-one@2 is taken"):
+        find_policy(str(tmp_path / "tuned"))
+
+
+def test_the_checkpoint_of_a_policy_is_found_as_the_policy_is(shipped: Path, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "best", random_checkpoint(MLP))
+    assert find_checkpoint("shipped-one").name == "shipped-one@2"
+    assert find_checkpoint(str(tmp_path / "best")).name == "random-mlp@1"
+    with pytest.raises(InputError, match="fgd@1 is not learned"):
+        find_checkpoint("fgd")
+    with pytest.raises(InputError, match="no such file"):
+        find_checkpoint("shiped-one")

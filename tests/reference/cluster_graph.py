@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 Vertex = tuple[object, ...]
@@ -16,7 +17,7 @@ def edges(mask: Sequence[Sequence[bool]], rack: Sequence[Sequence[int]], zone: S
             if there:
                 way = path(b, n, rack[b][n], zone[b][n])
                 found |= {(vertex, vertex) for vertex in way}
-                found |= {pair for low, high in zip(way, way[1:], strict=False) for pair in ((low, high), (high, low))}
+                found |= {pair for low, high in itertools.pairwise(way) for pair in ((low, high), (high, low))}
     return found
 
 

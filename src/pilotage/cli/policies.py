@@ -65,7 +65,9 @@ def _show(text: str, as_json: bool) -> None:
         **{f"score {key}": value for key, value in origin.scores.items()},
     }
     for key, value in rows.items():
-        table.add_row(key if key.isprintable() else json.dumps(key), value if isinstance(value, str) else json.dumps(value))
+        table.add_row(
+            key if key.isprintable() else json.dumps(key), value if isinstance(value, str) else json.dumps(value)
+        )
     results().print(table)
 
 

@@ -183,17 +183,18 @@ def _tensors(data: bytes, file: Path, architecture: Architecture) -> dict[str, T
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"cannot be read: {str(error)[:120]}", file=file, expected="a safetensors file") from error
     shapes, dtype = architecture.shapes, DTYPES[architecture.kind]
-    for name in shapes.keys() ^ tensors.keys():
+    for name in sorted(shapes.keys() ^ tensors.keys()):
         problem = "is missing" if name in shapes else "is not part of this kind of policy"
         raise InputError(f"tensor {name[:80]!r} {problem}", file=file, expected=", ".join(shapes))
-    for name, tensor in tensors.items():
-        if tensor.shape != shapes[name]:
-            raise InputError(f"has the shape {tensor.shape}", file=file, field=name, expected=f"{shapes[name]}")
+    for name, shape in shapes.items():
+        tensor = tensors[name]
+        if tensor.shape != shape:
+            raise InputError(f"has the shape {tensor.shape}", file=file, field=name, expected=f"{shape}")
         if tensor.dtype != dtype:
             raise InputError(f"is of type {tensor.dtype}", file=file, field=name, expected=f"{dtype}")
         if not np.isfinite(tensor).all():
             raise InputError("has weights that are not finite (NaN or infinite)", file=file, field=name)
-    return tensors
+    return {name: tensors[name] for name in shapes}
 
 
 def _bytes_of(file: Path, most: int) -> bytes:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import re
 import sys
 from functools import cache
@@ -89,7 +88,10 @@ def _weight_and_name(term: str) -> tuple[str, str]:
 def _is_path(text: str) -> bool:
     """A checkpoint, or file.py:Class where the file exists. Paths may have * and + in them."""
     file, _, name = text.rpartition(":")
-    return is_checkpoint(Path(text)) or (name.isidentifier() and os.path.isfile(file))
+    try:
+        return is_checkpoint(Path(text)) or (name.isidentifier() and Path(file).is_file())
+    except OSError:  # longer than a path can be
+        return False
 
 
 def _find_one(text: str) -> Policy:
