@@ -29,6 +29,18 @@ BEST = "best"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
 
+def free_directory(out: Path, name: str | None, agent: str, seed: int) -> Path:
+    """Where a new run goes: below `out`, under the given name or the first that the seed draws and that is free."""
+    if name is not None and not NAME.fullmatch(name):
+        wanted = "lower case letters, digits, dots and dashes: it also names the policy"
+        raise InputError(f"{name!r} cannot name a run", field="--name", expected=wanted)
+    names = iter([name]) if name is not None else run_names(agent, seed)
+    path = next((out / word for word in names if not (out / word).exists()), None)
+    if path is None:
+        raise InputError("is there already", file=out / str(name), expected="another --name, or --resume to go on")
+    return path
+
+
 @dataclass(frozen=True)
 class RunDirectory:
     """The files of one run."""
@@ -39,14 +51,7 @@ class RunDirectory:
 
     @classmethod
     def fresh(cls, out: Path, name: str | None, agent: str, settings: TrainingSettings) -> RunDirectory:
-        """A new directory below `out`, named after one that is free."""
-        if name is not None and not NAME.fullmatch(name):
-            wanted = "lower case letters, digits, dots and dashes: it also names the policy"
-            raise InputError(f"{name!r} cannot name a run", field="--name", expected=wanted)
-        names = iter([name]) if name is not None else run_names(agent, settings.seed)
-        path = next((out / word for word in names if not (out / word).exists()), None)
-        if path is None:
-            raise InputError("is there already", file=out / str(name), expected="another --name, or --resume to go on")
+        path = free_directory(out, name, agent, settings.seed)
         make_directory(path)
         replace_file(path / "settings.json", settings_text(agent, settings).encode())
         return cls(path, agent, settings)
