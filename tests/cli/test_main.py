@@ -23,6 +23,8 @@ COMMANDS = (
     ("trace", "convert"),
     ("trace", "generate"),
     ("bench", "sim"),
+    ("train", "dqn"),
+    ("train", "search"),
 )
 
 

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from pilotage import __version__
-from pilotage.cli import apply, bench, bound, compare, doctor, evaluate, policies, simulate, trace
+from pilotage.cli import apply, bench, bound, compare, doctor, evaluate, policies, simulate, trace, train
 from pilotage.model.errors import PilotageError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command(epilog=apply.EXAMPLE)(apply.apply)
 app.command(epilog=policies.EXAMPLE)(policies.policies)
 app.command(epilog=doctor.EXAMPLE)(doctor.doctor)
 app.add_typer(trace.app, name="trace")
+app.add_typer(train.app, name="train")
 app.add_typer(bench.app, name="bench")
 
 

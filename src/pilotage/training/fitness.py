@@ -12,7 +12,7 @@ from math import log
 from pilotage.training.trials import Figures, Objective, Yardstick
 
 TOLERATED_LOST = 0.1  # percent of capacity beyond the baseline's
-TOLERATED_FAILED = 0.005  # of the baseline's failed pods
+TOLERATED_FAILED = 0.012  # of the baseline's failed pods
 FEWEST_FAILED = {"cpu": 40, "multi": 20}  # a baseline that fails fewer counts as this
 COST_OF_FAILED = 4.0
 WORST, BEST = -1.5, 1.0  # shares beyond these say nothing more

@@ -1,0 +1,121 @@
+"""Search for better settings: Optuna proposes, each proposal is trained, its best validation is its worth.
+
+A directory holds the fixed settings, Optuna's journal and a run directory per trial. A search that was killed goes on
+with the trial it was in, from that trial's own newest state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import NamedTuple, get_type_hints
+
+import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import Trial, TrialState
+
+from pilotage.model.errors import InputError, UnknownNameError
+from pilotage.training.loop import train
+from pilotage.training.run_directory import RunDirectory
+from pilotage.training.settings import TrainingSettings, default_settings, search_ranges, settings_from
+
+
+class Found(NamedTuple):
+    """The best of a search."""
+
+    trial: int
+    trials: int
+    value: float
+    settings: TrainingSettings
+
+
+def parse_settings(agent: str, texts: Sequence[str]) -> dict[str, object]:
+    """Settings from texts such as steps=50000, in the types the agent has them."""
+    types = get_type_hints(type(default_settings(agent)))
+    known = {entry.name for entry in fields(default_settings(agent))}
+    given: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.replace("-", "_")
+        if name not in known:
+            raise UnknownNameError("setting", name, known, field="--set")
+        try:
+            given[name] = types[name](value) if types[name] in (int, float) else value
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise InputError(f"cannot read {text!r}", field="--set", expected="a setting such as steps=50000")
+    return given
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search and its directory."""
+
+    path: Path
+    agent: str
+    settings: TrainingSettings  # what all trials share
+
+    @classmethod
+    def fresh(cls, out: Path, name: str | None, agent: str, settings: TrainingSettings) -> Search:
+        return cls(RunDirectory.fresh(out, name, agent, settings).path, agent, settings)
+
+    @classmethod
+    def existing(cls, path: Path, agent: str) -> Search:
+        run = RunDirectory.existing(path)
+        if run.agent != agent or run.state.exists():
+            raise InputError("is no search for this agent", file=path, expected=f"a search for {agent}")
+        return cls(path, agent, run.settings)
+
+    def carry_on(self, trials: int, watch: Callable[[int, float], None]) -> Found:
+        """Goes on until there are `trials` finished ones."""
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        storage = JournalStorage(JournalFileBackend(str(self.path / "journal.log")))
+        study = optuna.create_study(storage=storage, study_name=self.agent, direction="maximize", load_if_exists=True)
+        self._take_up_again(study)
+        while len(done := study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))) < trials:
+            # A sampler of its own for each trial: what comes next does not depend on where the search was stopped.
+            study.sampler = optuna.samplers.TPESampler(seed=self.settings.seed + len(done))
+            trial = study.ask()
+            value = self._worth(trial)
+            study.tell(trial, value)
+            watch(trial.number, value)
+        best = study.best_trial
+        return Found(best.number, len(study.trials), study.best_value, self._with(best.params))
+
+    def _take_up_again(self, study: optuna.Study) -> None:
+        """Trials that were cut off are proposed once more, under their old directory."""
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            study.tell(trial.number, state=TrialState.FAIL)
+            study.enqueue_trial(trial.params, user_attrs=trial.user_attrs)
+
+    def _worth(self, trial: Trial) -> float:
+        values = {name: self._suggestion(trial, name) for name in search_ranges(self.settings)}
+        settings = self._with(values)
+        if "directory" not in trial.user_attrs:
+            trial.set_user_attr("directory", f"trial-{trial.number:04}")
+        path = self.path / trial.user_attrs["directory"]
+        if (path / "settings.json").exists():
+            run = RunDirectory.existing(path)
+        else:
+            run = RunDirectory.fresh(self.path, path.name, self.agent, settings)
+        summary = train(run, lambda update: None)
+        best = summary["best"]
+        if not isinstance(best, float):
+            raise TypeError(f"{run.path}: no best validation")
+        return best
+
+    def _suggestion(self, trial: Trial, name: str) -> float | int:
+        low, high, log = search_ranges(self.settings)[name]
+        if isinstance(getattr(self.settings, name), int):
+            return trial.suggest_int(name, int(low), int(high), log=log)
+        return trial.suggest_float(name, low, high, log=log)
+
+    def _with(self, values: dict[str, float]) -> TrainingSettings:
+        """Widths become multiples of the heads, which share them."""
+        given = asdict(self.settings) | values
+        if given["network"] == "graph":
+            given["hidden"] = max(1, round(given["hidden"] / given["heads"])) * given["heads"]
+        return settings_from(self.agent, given)

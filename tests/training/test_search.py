@@ -1,0 +1,78 @@
+"""The search for better settings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from pilotage.model.errors import InputError
+from pilotage.training import search as search_module
+from pilotage.training.search import Search, parse_settings
+from pilotage.training.settings import search_ranges
+from training.small import small_settings
+
+TRIALS = 3
+
+
+def small_search(out: Path) -> Search:
+    return Search.fresh(out, "look", "dqn", small_settings("dqn", steps=128, evaluate_every=128))
+
+
+def values(search: Search, trials: int = TRIALS) -> list[tuple[int, float]]:
+    told: list[tuple[int, float]] = []
+    search.carry_on(trials, lambda number, value: told.append((number, value)))
+    return told
+
+
+def test_the_best_trial_is_found_within_the_ranges(tmp_path: Path) -> None:
+    search = small_search(tmp_path)
+    told = values(search)
+    found = search.carry_on(TRIALS, lambda number, value: pytest.fail("all trials are done"))
+    assert [number for number, _ in told] == [0, 1, 2]
+    assert found.value == max(value for _, value in told)
+    assert (found.trial, found.value) in told
+    for name, (low, high, _) in search_ranges(search.settings).items():
+        assert low <= getattr(found.settings, name) <= high
+    same = {name for name, value in asdict(search.settings).items() if asdict(found.settings)[name] == value}
+    assert same >= {"steps", "nodes", "copies", "seed"}
+    assert (search.path / "trial-0002" / "best" / "policy.json").exists()
+
+
+def test_a_search_that_was_cut_off_ends_like_one_that_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [value for _, value in values(small_search(tmp_path / "whole"))]
+    search = small_search(tmp_path / "cut")
+    first = values(search, 1)
+
+    def cut(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(search_module, "train", cut)
+        with pytest.raises(KeyboardInterrupt):
+            values(search)
+    rest = values(Search.existing(search.path, "dqn"))
+    assert [value for _, value in first + rest] == expected
+
+
+def test_widths_are_shared_by_the_heads(tmp_path: Path) -> None:
+    search = Search.fresh(tmp_path, "graph", "gnn-dqn", small_settings("gnn-dqn", steps=64, evaluate_every=64))
+    assert search.carry_on(1, lambda number, value: None).settings.hidden % 4 == 0
+
+
+def test_settings_of_all_trials_are_read() -> None:
+    given = parse_settings("dqn", ["steps=500", "learning-rate=0.01", "nodes=3-4"])
+    assert given == {"steps": 500, "learning_rate": 0.01, "nodes": "3-4"}
+
+
+@pytest.mark.parametrize("text", ["steps", "steps=x", "step=5", "=5"])
+def test_settings_that_cannot_be_read_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--set"):
+        parse_settings("dqn", [text])
+
+
+def test_a_search_of_another_agent_is_refused(tmp_path: Path) -> None:
+    search = small_search(tmp_path)
+    with pytest.raises(InputError, match="no search for this agent"):
+        Search.existing(search.path, "ppo")
