@@ -13,12 +13,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from contract.commands import SCRIPT, installed_pilotage
 
-COURSE = ["--nodes", "3-6", "--copies", "16", "--hidden", "16", "--evaluate-every", "256", "--validation-episodes", "8"]
+COURSE = ["--nodes", "3-5", "--pods-per-node", "6", "--copies", "16", "--hidden", "16"]
+COURSE += ["--evaluate-every", "128", "--validation-episodes", "4", "--name", "killed"]
 OF_AGENT = {
-    "dqn": ["--steps", "8192", "--buffer", "2000", "--batch", "64", "--update-every", "16"],
-    "ac-gnn": ["--steps", "4096"],
+    "dqn": ["--steps", "2048", "--buffer", "1000", "--batch", "32", "--update-every", "16"],
+    "ac-gnn": ["--steps", "1024"],
 }
-VALIDATIONS = {"dqn": 33, "ac-gnn": 17}
+VALIDATIONS = {"dqn": 17, "ac-gnn": 9}
 
 
 def validations(run: Path) -> int:
@@ -38,7 +39,7 @@ def killed_after(words: list[object], run: Path, wanted: int) -> None:
 
 @pytest.mark.parametrize("agent", OF_AGENT)
 def test_killed_twice_it_ends_with_the_same_bytes(agent: str, tmp_path: Path) -> None:
-    command = ["train", agent, *COURSE, *OF_AGENT[agent], "--name", "killed"]
+    command = ["train", agent, *COURSE, *OF_AGENT[agent]]
     undisturbed, disturbed = tmp_path / "one" / "killed", tmp_path / "two" / "killed"
     done = installed_pilotage(*command, "--out", undisturbed.parent)
     assert done.code == 0, done.err
