@@ -7,7 +7,7 @@ from math import log
 
 import pytest
 
-from pilotage.training.fitness import TOLERATED_LOST, fitness, share_of_room
+from pilotage.training.fitness import TOLERATED_LOST, URGENCY, fitness, share_of_room
 from pilotage.training.trials import Figures, Yardstick
 
 BASE = Figures(95.0, 1.0, 100, 50, 200, 0.004, 0.002)
@@ -24,8 +24,9 @@ def test_the_share_of_the_room_counts() -> None:
     assert packing(allocation=96.8) == pytest.approx(0.9)
 
 
-def test_a_workload_that_is_left_behind_counts_more() -> None:
-    assert packing(allocation=95.0) == pytest.approx(-0.375)
+def test_a_given_workload_that_is_left_behind_counts_more() -> None:
+    assert packing(allocation=95.0) == pytest.approx(-URGENCY * 0.75)
+    assert fitness("packing", BASE, BASE, ROOM, given=False) == 0.0
 
 
 def test_refusing_early_never_pays() -> None:

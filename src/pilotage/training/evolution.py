@@ -10,6 +10,7 @@ them, which takes seconds, and goes on exactly as if nothing had happened.
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -154,20 +155,17 @@ class Evolution:
         baseline, figures = found[: len(sources)], found[len(sources) :]
         values, shares = [], []
         for source, base, own in zip(sources, baseline, figures, strict=True):
-            yardstick = self.workloads.yardsticks[source]
-            values.append(
-                np.mean([fitness(self.settings.objective, a, b, yardstick) for a, b in zip(own, base, strict=True)])
-            )
-            shares.append(np.mean([share_of_room(a, b, yardstick) for a, b in zip(own, base, strict=True)]))
+            pairs = [*zip(own, base, strict=True)]
+            values.append(np.mean([self._fitness_on(source, *pair) for pair in pairs]))
+            shares.append(np.mean([share_of_room(*pair, self.workloads.yardsticks[source]) for pair in pairs]))
         return float(np.mean(values)), tuple(float(share) for share in shares[: len(self.workloads.given)])
 
     def _fitness(self, sources: Sequence[TraceSource], figures: list[Figures], baseline: list[Figures]) -> float:
-        yardsticks = (self.workloads.yardsticks[source] for source in sources)
-        values = [
-            fitness(self.settings.objective, own, base, yardstick)
-            for own, base, yardstick in zip(figures, baseline, yardsticks, strict=True)
-        ]
-        return float(np.mean(values))
+        return float(np.mean([self._fitness_on(*each) for each in zip(sources, figures, baseline, strict=True)]))
+
+    def _fitness_on(self, source: TraceSource, own: Figures, baseline: Figures) -> float:
+        yardstick, given = self.workloads.yardsticks[source], source in self.workloads.given
+        return fitness(self.settings.objective, own, baseline, yardstick, given=given)
 
     def _task(self, sources: Sequence[TraceSource], seeds: Sequence[int], parameters: FloatArray | None) -> Task:
         name = BASELINES[self.settings.objective] if parameters is None else CANDIDATE
@@ -190,7 +188,9 @@ class Evolution:
 
 def _strategy(start: FloatArray, settings: EvolutionSettings) -> Any:
     """CMA-ES with a random stream of its own: that of numpy's global generator belongs to the caller."""
-    import cma
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it misses matplotlib, for figures that nobody asks for
+        import cma
 
     random = np.random.Generator(np.random.PCG64(settings.seed))
     options = {

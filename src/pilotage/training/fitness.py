@@ -16,16 +16,19 @@ TOLERATED_FAILED = 0.012  # of the baseline's failed pods
 FEWEST_FAILED = {"cpu": 40, "multi": 20}  # a baseline that fails fewer counts as this
 COST_OF_FAILED = 4.0
 WORST, BEST = -1.5, 1.0  # shares beyond these say nothing more
-WANTED_SHARE = 0.75  # below it a workload counts half as much again: no list is to be left behind
+WANTED_SHARE, URGENCY = 0.75, 2.0  # below the first a given workload counts more: no list is to be left behind
 TINY = 1e-7  # of a variance
 
 
-def fitness(objective: Objective, figures: Figures, baseline: Figures, yardstick: Yardstick) -> float:
+def fitness(
+    objective: Objective, figures: Figures, baseline: Figures, yardstick: Yardstick, *, given: bool = True
+) -> float:
+    """`given`: a workload that was asked for, not one for breadth."""
     if objective == "balance":
         return _evenness(figures, baseline)
     share = share_of_room(figures, baseline, yardstick)
     value = min(max(share, WORST), BEST) - cost(figures, baseline)
-    return value - 0.5 * max(0.0, WANTED_SHARE - value)
+    return value - URGENCY * max(0.0, WANTED_SHARE - value) if given else value
 
 
 def share_of_room(figures: Figures, baseline: Figures, yardstick: Yardstick) -> float:
