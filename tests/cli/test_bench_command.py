@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from contract.commands import pilotage, small_trace
-from pilotage.policies.heuristics import HEURISTICS
+from pilotage.policies.registry import registered
 
 
 def test_json_lines_have_the_agreed_keys_for_every_policy(tmp_path: Path) -> None:
     done = pilotage("bench", "sim", *small_trace(tmp_path), "--json")
     assert done.code == 0, done.err
     lines = [json.loads(line) for line in done.out.splitlines()]
-    assert [line["policy"] for line in lines] == [policy.name for policy in HEURISTICS]
+    assert [line["policy"] for line in lines] == [*registered()]
     for line in lines:
         assert set(line) >= {"policy", "nodes", "pods", "seconds", "decisions_per_second", "peak_rss_mb"}
         assert line["nodes"] == 24

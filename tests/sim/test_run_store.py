@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -85,6 +86,18 @@ def test_an_edit_of_what_a_users_policy_imports_is_noticed(
     before = run_key(spec)
     (tmp_path / "their_weights.py").write_text("WEIGHT = -1\n")
     assert run_key(spec) != before
+
+
+def test_a_module_that_names_a_file_which_is_not_there_does_not_matter(
+    source: TraceSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(POLICY)
+    spec = replace(specs_of(source)[0], policy=f"{tmp_path}/mine.py:Mine")
+    before = run_key(spec)
+    odd = ModuleType("odd")
+    odd.__file__ = "_classes.py"  # as torch has one
+    monkeypatch.setitem(sys.modules, "odd", odd)
+    assert run_key(spec) == before
 
 
 def test_a_policy_that_imports_more_on_the_way_is_found_again(

@@ -160,7 +160,7 @@ def identity_of(policy: Policy) -> list[str]:
 def _outside_code(source: Path) -> str:
     """Hash of a policy's file and of every loaded module that is part of neither Python nor an installed package."""
     loaded = {getattr(module, "__file__", None) or "" for module in tuple(sys.modules.values())}
-    paths = {Path(file).resolve() for file in loaded if file.endswith(".py")}
+    paths = {Path(file).resolve() for file in loaded if file.endswith(".py") and Path(file).is_file()}  # some name none
     installed = [Path(place).resolve() for place in sysconfig.get_paths().values()]
     own = {path for path in paths if not any(path.is_relative_to(place) for place in (*installed, _PACKAGE))}
     digest = hashlib.sha256()
