@@ -17,8 +17,12 @@ from pilotage.kernels.features import (
     GANG_IN_ZONE,
     GANG_ON_NODE,
     GANG_RACK_ROOM,
+    LOAD,
+    NODE_FEATURES,
     POD_GANG_LEFT,
     POD_GANG_PLACED,
+    RACK,
+    ZONE,
     encode_all,
 )
 from pilotage.kernels.features import random_unit as quick_random_unit
@@ -243,11 +247,11 @@ def test_random_numbers_are_those_of_unbounded_integers(seed: int, sequence: int
 @checked(100)
 def test_node_features_describe_the_node(cluster: tuple[ClusterState, list[View]]) -> None:
     state, views = cluster
-    node_NF = np.full((len(views), 16), np.nan)
+    node_NF = np.full((len(views), len(NODE_FEATURES)), np.nan)
     encode_all(state.arrays, np.arange(len(views)), node_NF)
     for n, view in enumerate(views):
         kinds = sum(1 << (0 if tag == "share-gpu" else int(tag.split("-")[0])) for tag in view.tags)
-        assert node_NF[n].tolist() == [
+        assert node_NF[n, :GANG_ON_NODE].tolist() == [
             view.cpu_free,
             view.cpu_capacity,
             view.memory_free,
@@ -265,6 +269,8 @@ def test_node_features_describe_the_node(cluster: tuple[ClusterState, list[View]
             view.last_placed,
             n,
         ]
+        assert node_NF[n, RACK : ZONE + 1].tolist() == [state.arrays.rack_N[n], state.arrays.zone_N[n]]
+        assert np.isnan(node_NF[n, [*range(GANG_ON_NODE, RACK), LOAD]]).all(), "columns of others"
 
 
 # By hand
