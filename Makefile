@@ -30,7 +30,7 @@ install: $(VENV)/.installed  ## the core, into .venv
 dev: $(VENV)/.installed-dev  ## the core and all checks, into .venv
 
 quickstart: install  ## install, compare policies on a generated GPU cluster, print where the report is
-	$(BIN)/pilotage compare --trace openb-like --policies fgd,best-fit,gpu-packing,least-allocated,random \
+	$(BIN)/pilotage compare --trace openb-like --policies fgd,pilotage-pack,best-fit,least-allocated,random \
 		--seeds 42-46 --out out/quickstart
 
 # Real programs that tests use. The Go compiler comes with the development packages.

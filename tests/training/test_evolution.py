@@ -38,7 +38,9 @@ def fresh(path: Path, workloads: Workloads, settings: EvolutionSettings = SETTIN
 
 
 def files(path: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+    """All that does not hold times."""
+    found = (p for p in sorted(path.rglob("*")) if p.is_file() and p.parent.name != "events")
+    return {str(p.relative_to(path)): p.read_bytes() for p in found}
 
 
 class Recorder(LocalWorkers):
@@ -69,6 +71,15 @@ def test_what_it_leaves_behind_is_a_policy(whole: tuple[Path, Recorder]) -> None
     assert said["training"]["agent"] == "evolution"
     assert [range_of(seed) for seed in said["seeds"]["training"]] == ["training", "training"]
     assert [range_of(seed) for seed in said["seeds"]["validation"]] == ["validation", "validation"]
+
+
+def test_tensorboard_finds_its_curves(whole: tuple[Path, Recorder]) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(whole[0] / "events"))
+    events.Reload()
+    assert {"spread", "fitness_best", "validation", "room_closed/varied-10000"} <= {*events.Tags()["scalars"]}
+    assert [event.step for event in events.Scalars("validation")] == [0, 2, 4]
 
 
 def test_candidates_see_training_seeds_and_the_choice_validation_seeds(whole: tuple[Path, Recorder]) -> None:

@@ -16,10 +16,10 @@ class Events:
     def __init__(self, writer: SummaryWriter) -> None:
         self.writer = writer
 
-    def write(self, step: int, figures: dict[str, float], actions: Tensor) -> None:
+    def write(self, step: int, figures: dict[str, float], actions: Tensor | None = None) -> None:
         for name, value in figures.items():
             self.writer.add_scalar(name, value, step)
-        if len(actions):
+        if actions is not None and len(actions):
             self.writer.add_histogram("actions", actions, step)
         self.writer.flush()
 

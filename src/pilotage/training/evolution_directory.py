@@ -3,6 +3,7 @@
 settings.json      settings, workloads with their yardsticks, start
 generations.jsonl  a line per generation; all that is needed to go on
 curve.csv          a row per validation
+events/            TensorBoard
 best/              the checkpoint that was best in validation
 """
 
@@ -100,9 +101,25 @@ class EvolutionDirectory:
             stream.flush()
             os.fsync(stream.fileno())
 
+    @property
+    def events(self) -> Path:
+        return self.path / "events"
+
+    def _given_names(self) -> list[str]:
+        return [source.load().name for source in self.workloads.given]
+
+    def figures(self, generation: Generation) -> dict[str, float]:
+        """What a generation shows, by name."""
+        found = {"spread": generation.spread}
+        if generation.values:
+            found |= {"fitness_best": -min(generation.values), "fitness_mean": -float(np.mean(generation.values))}
+        if generation.validation is not None:
+            found |= {"validation": generation.validation}
+            found |= {f"room_closed/{name}": s for name, s in zip(self._given_names(), generation.shares, strict=True)}
+        return found
+
     def write_curve(self, generations: Sequence[Generation]) -> None:
-        names = [source.load().name for source in self.workloads.given]
-        lines = [",".join(["generation", "spread", "validation", *names])]
+        lines = [",".join(["generation", "spread", "validation", *self._given_names()])]
         lines += [
             ",".join(f"{value:.9g}" for value in (g.number, g.spread, g.validation, *g.shares))
             for g in generations
@@ -119,7 +136,7 @@ class EvolutionDirectory:
                 "agent": "evolution",
                 **asdict(self.settings),
                 "generations": generations,
-                "given": [source.load().name for source in self.workloads.given],
+                "given": self._given_names(),
                 "varied": [source.load().name for source in self.workloads.varied],
             },
             seeds={

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pilotage.training.events import open_events
 from pilotage.training.evolution import Evolution, Generation
 from pilotage.training.evolution_directory import EvolutionDirectory
 from pilotage.training.workers import Workers
@@ -29,13 +30,15 @@ def evolve(
     """Goes on from what the directory holds. `stop` ends it early, between generations."""
     done = directory.past()
     evolution = Evolution(directory.start, directory.workloads, directory.settings, workers, tuple(done))
-    for generation in evolution.generations(stop):
-        directory.write_down(generation)
-        done.append(generation)
-        if generation.validation is not None:
-            directory.write_curve(done)
-            directory.write_best(evolution.best, evolution.best_validation, generation.number)
-        watch(generation)
+    with open_events(directory.events, len(done)) as events:
+        for generation in evolution.generations(stop):
+            directory.write_down(generation)
+            done.append(generation)
+            events.write(generation.number, directory.figures(generation))
+            if generation.validation is not None:
+                directory.write_curve(done)
+                directory.write_best(evolution.best, evolution.best_validation, generation.number)
+            watch(generation)
     tried = [generation for generation in done if generation.validation is not None]
     best = max(tried, key=lambda generation: generation.validation or 0.0)
     return Outcome(done[-1].number, evolution.best_validation, tried[0], best)
