@@ -7,7 +7,7 @@ from math import log
 
 import pytest
 
-from pilotage.training.fitness import TOLERATED_LOST, URGENCY, fitness, share_of_room
+from pilotage.training.fitness import TOLERATED_LOST, URGENCY, cost, fitness, share_of_room
 from pilotage.training.trials import Figures, Yardstick
 
 BASE = Figures(95.0, 1.0, 100, 50, 200, 0.004, 0.002)
@@ -29,17 +29,13 @@ def test_a_given_workload_that_is_left_behind_counts_more() -> None:
     assert fitness("packing", BASE, BASE, ROOM, given=False) == 0.0
 
 
-def test_refusing_early_never_pays() -> None:
-    """Allocation gained by pods refused before L0 costs more than it brings, in any room."""
-    for room in (0.6, 2.0, 6.0):
-        yardstick = Yardstick(95.0, 95.0 + room)
-        for lost in (0.2, 1.0, 3.0):
-            gained = min(lost, room)
-            own = replace(BASE, allocation=95.0 + 0.5 * gained, lost=1.0 + TOLERATED_LOST + lost)
-            assert fitness("packing", own, BASE, yardstick) < fitness("packing", BASE, BASE, yardstick) + 1.0
-            assert fitness("packing", own, BASE, yardstick) < fitness(
-                "packing", replace(own, lost=BASE.lost), BASE, yardstick
-            )
+def test_refusing_early_costs_a_share_for_every_percent_of_capacity() -> None:
+    own = replace(BASE, allocation=96.5)
+    refused = replace(own, lost=BASE.lost + TOLERATED_LOST + 1.0)
+    assert cost(own, BASE) == 0.0
+    assert cost(refused, BASE) == pytest.approx(1.0)
+    assert fitness("packing", refused, BASE, ROOM) < fitness("packing", BASE, BASE, ROOM)
+    assert cost(replace(own, lost=BASE.lost + TOLERATED_LOST), BASE) == pytest.approx(0.0)
 
 
 def test_failed_pods_without_gpu_or_with_several_cost() -> None:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pilotage.kernels import scoring
-from pilotage.kernels.batches import score_batch
 from pilotage.kernels.choosing import BY_BLOCKS, Rules
 from pilotage.kernels.fragmentation import Typical
-from pilotage.kernels.prices import no_prices
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.policies.api import (
     DecisionBatch,
@@ -24,6 +22,7 @@ from pilotage.policies.api import (
     compiled_rules,
     prepared,
 )
+from pilotage.policies.compiled import NO_PRICES, score_by_rules
 from pilotage.policies.heuristics import NO_MIX
 from pilotage.policies.mix import typical_pods
 
@@ -73,12 +72,5 @@ class DeviceChoice(ScoresOf):
         ask(self.policy, batch, out_BN, device_BN)
         device_BN[:] = -1
         if self.device_rule == "fgd":
-            score_batch(
-                Rules(np.array([scoring.FGD]), np.ones(1), np.array([False]), BY_BLOCKS, self._typical, no_prices()),
-                batch.pod_BF,
-                batch.node_BNF,
-                batch.device_left_BND,
-                batch.feasible_BN,
-                np.empty_like(out_BN),
-                device_BN,
-            )
+            fgd = Rules(np.array([scoring.FGD]), np.ones(1), np.array([False]), BY_BLOCKS, self._typical, NO_PRICES)
+            score_by_rules(fgd, batch, np.empty_like(out_BN), device_BN)

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pilotage.kernels import scoring
-from pilotage.kernels.batches import score_batch
 from pilotage.kernels.choosing import Rules, choosing_mode
 from pilotage.kernels.features import GANG_COLUMNS, POD_GANG_COLUMNS
 from pilotage.kernels.fragmentation import Typical
-from pilotage.kernels.prices import no_prices
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Policy, Scope, WorkloadMix
+from pilotage.policies.compiled import NO_PRICES, score_by_rules
 from pilotage.policies.mix import typical_pods
 
 NO_MIX = WorkloadMix((), np.zeros(0, np.int64))
@@ -40,18 +39,10 @@ class Heuristic:
     def rules(self) -> Rules:
         minmax_K = np.array([self.normalise == "minmax"])
         mode = choosing_mode(self.scope == "node", minmax_K)
-        return Rules(np.array([self.rule]), np.ones(1), minmax_K, mode, self.typical, no_prices())
+        return Rules(np.array([self.rule]), np.ones(1), minmax_K, mode, self.typical, NO_PRICES)
 
     def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
-        score_batch(
-            self.rules,
-            batch.pod_BF,
-            batch.node_BNF,
-            batch.device_left_BND,
-            batch.feasible_BN,
-            out_BN,
-            device_BN,
-        )
+        score_by_rules(self.rules, batch, out_BN, device_BN)
 
 
 _ALLOCATED = FeatureSchema(

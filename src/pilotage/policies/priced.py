@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pilotage.kernels import scoring
-from pilotage.kernels.batches import score_batch
 from pilotage.kernels.choosing import BY_BLOCKS, Rules
 from pilotage.kernels.fragmentation import Typical
 from pilotage.kernels.prices import (
@@ -24,11 +23,11 @@ from pilotage.kernels.prices import (
     FIGURES,
     RATIO_STEPS,
     RATIOS,
-    no_prices,
 )
 from pilotage.model.cluster import MAX_DEVICES
 from pilotage.model.workload import GPU_MILLI, POD_KINDS, FloatArray, IntArray
 from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Scope, WorkloadMix
+from pilotage.policies.compiled import NO_PRICES, score_by_rules
 from pilotage.policies.heuristics import NO_MIX
 from pilotage.policies.leftover_prices import FUNCTIONS, leftover_functions
 from pilotage.policies.mix import typical_pods
@@ -123,7 +122,7 @@ class Priced:
     name: str
     parameters: FloatArray = field(compare=False, repr=False)
     summary: str = "least loss of the learned value of what is left"
-    prices: FloatArray = field(default_factory=no_prices, compare=False, repr=False)
+    prices: FloatArray = field(default_factory=lambda: NO_PRICES, compare=False, repr=False)
     typical: Typical = field(default_factory=lambda: typical_pods(NO_MIX), compare=False, repr=False)
     features: FeatureSchema = FEATURES
     scope: Scope = "node"
@@ -143,12 +142,4 @@ class Priced:
         return Rules(rule_K, np.ones(1), plain_K, BY_BLOCKS, self.typical, self.prices)
 
     def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
-        score_batch(
-            self.rules,
-            batch.pod_BF,
-            batch.node_BNF,
-            batch.device_left_BND,
-            batch.feasible_BN,
-            out_BN,
-            device_BN,
-        )
+        score_by_rules(self.rules, batch, out_BN, device_BN)

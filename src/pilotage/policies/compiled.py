@@ -1,0 +1,16 @@
+"""What compiled policies share: their scores outside the compiled episode."""
+
+from __future__ import annotations
+
+from pilotage.kernels.batches import score_batch
+from pilotage.kernels.choosing import Rules
+from pilotage.kernels.prices import no_prices
+from pilotage.model.workload import FloatArray, IntArray
+from pilotage.policies.api import DecisionBatch
+
+NO_PRICES = no_prices()  # of rules that take none; kernels only read it
+
+
+def score_by_rules(rules: Rules, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
+    """`Policy.score` of the first of the rules."""
+    score_batch(rules, batch.pod_BF, batch.node_BNF, batch.device_left_BND, batch.feasible_BN, out_BN, device_BN)
