@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from pilotage.model.workload import GPU_MILLI, POD_KINDS, FloatArray, PodShape
 from pilotage.policies.api import WorkloadMix
+from pilotage.policies.idle_prices import idle_functions
 from pilotage.policies.leftover_prices import leftover_functions
+from pilotage.policies.mix import typical_pods
 from pilotage.policies.priced import CPU_KNOTS, IDLE_KNOTS, MEMORY_KNOTS, SHARE_KNOTS, parts_of
 from pilotage.policies.workload_facts import WorkloadFacts
 from reference.machines import View
@@ -22,7 +26,8 @@ class Twin:
         part, facts = self.part, self.facts
         functions = leftover_functions(facts.sizes, facts.pods, facts.whole)
         self.of_left = (part["leftover"] + facts.shared * part["shared_leftover"]) @ functions
-        self.scarce = facts.scarcity
+        self.scarce, self.tight, self.only = facts.scarcity, facts.memory_scarcity, facts.cpu_only
+        self.typical = typical_pods(mix)
 
     def device(self, left: int) -> float:
         value = float(self.of_left[left]) + self.facts.multi * self.part["multi_whole"][1] * left / GPU_MILLI
@@ -32,33 +37,69 @@ class Twin:
         """V of the node of `view` with this left."""
         part, facts = self.part, self.facts
         idle = sum(left == GPU_MILLI for left in lefts)
-        total = sum(map(self.device, lefts))
+        total = float(sum(map(self.device, lefts)))
         total += np.interp(idle, IDLE_KNOTS, part["idle"] + facts.multi * part["multi_idle"])
+        several = part["several"] + facts.multi * part["multi_several"] + facts.crowding * part["crowded_several"]
+        total += float(several @ idle_functions(facts.several, facts.several_gpu)[:, idle])
         cpu_capacity, memory_capacity = view.cpu_capacity, view.memory_capacity
         total += np.interp(cpu / cpu_capacity if cpu_capacity else 0, SHARE_KNOTS, part["cpu_share"])
         total += np.interp(memory / memory_capacity if memory_capacity else 0, SHARE_KNOTS, part["memory_share"])
-        small = self.small_pods(cpu)
-        a0, a1, a2 = (
-            part["small_pods"] + self.scarce * part["scarce_small_pods"] + facts.cpu_only * part["only_small_pods"]
-        )
-        total += a0 * small
+        t0, t1, t2 = self.by_cpu(cpu)
+        total += t0
         gpus = sum(lefts) / GPU_MILLI
         if gpus > 0:
             tied = facts.tied_M[self.mix.models.index(view.model)] if view.model else 0.0
-            per_gpu = np.interp(
-                cpu / (facts.cpu_per_gpu * gpus),
-                CPU_KNOTS,
-                part["cpu"] + self.scarce * part["scarce_cpu"] + facts.cpu_only * part["only_cpu"],
-            )
-            per_gpu += np.interp(
-                memory / (facts.memory_per_gpu * gpus),
-                MEMORY_KNOTS,
-                part["memory"] + self.scarce * part["scarce_memory"],
-            )
-            per_gpu += a1 * small + a2 * small / (1 + gpus)
+            per_gpu = self.cpu_ratio(cpu / (facts.cpu_per_gpu * gpus))
+            per_gpu += self.memory_ratio(memory / (facts.memory_per_gpu * gpus))
+            per_gpu += t1 + t2 / (1 + gpus)
             per_gpu += part["model"][0] * tied + part["model"][1] * min(tied, 1) ** 2
             total += gpus * per_gpu
         return float(total)
+
+    def cpu_ratio(self, ratio: float) -> float:
+        part = self.part
+        curve = part["cpu"] + self.scarce * part["scarce_cpu"] + self.only * part["only_cpu"]
+        served = _between_steps(ratio, self.facts.served_by_cpu)
+        return float(np.interp(ratio, CPU_KNOTS, curve)) + float(
+            (part["served_by_cpu"] + self.scarce * part["scarce_served"]) @ served
+        )
+
+    def memory_ratio(self, ratio: float) -> float:
+        part, facts = self.part, self.facts
+        curve = part["memory"] + self.scarce * part["scarce_memory"] + self.tight * part["tight_memory"]
+        served = _between_steps(ratio, facts.served_by_memory)
+        return float(np.interp(ratio, MEMORY_KNOTS, curve)) + float(
+            (part["served_by_memory"] + self.tight * part["tight_served"]) @ served
+        )
+
+    def by_cpu(self, cpu: int) -> FloatArray:
+        """t0, t1 and t2."""
+        small, with_gpu = (
+            self.part[name] + self.scarce * self.part[f"scarce_{name}"] + self.only * self.part[f"only_{name}"]
+            for name in ("small_pods", "gpu_pods")
+        )
+        found: FloatArray = self.small_pods(cpu) * small + self.gpu_pods(cpu) * with_gpu
+        return found
+
+    def gpu_pods(self, cpu: int) -> float:
+        """Share of the GPU that is asked for by pods which fit into the CPU left."""
+        limit = min(cpu // 500, 259) * 500
+        asked = [(s.cpu_milli, s.total_gpu_milli * n) for s, n in zip(self.mix.shapes, self.mix.count_S, strict=True)]
+        return float(sum(gpu for c, gpu in asked if c <= limit) / max(sum(gpu for _, gpu in asked), 1))
+
+    def usable(self, view: View, lefts: list[int], cpu: int) -> float:
+        """GPU that typical pods could use, each typical pod weighed by its share of all pods."""
+        typical = self.typical
+        column = self.mix.models.index(view.model) + 1 if view.model else 0
+        total = 0.0
+        for t, weight in enumerate(typical.weight_T):
+            milli, count = typical.milli_T[t], typical.count_T[t]
+            if milli == 0 or not typical.access_TM[t, column] or typical.cpu_T[t] > cpu:
+                continue
+            fitting = [left for left in lefts if left >= milli]
+            if count == 1 or (milli == GPU_MILLI and len(fitting) >= count):
+                total += weight * sum(fitting) / GPU_MILLI
+        return total
 
     def small_pods(self, cpu: int) -> float:
         """Share of the CPU-only pods that fit into the CPU left, in whole steps of half a core."""
@@ -82,8 +123,9 @@ class Twin:
         change = self.value(view, after, cpu, memory) - self.value(view, view.lefts, view.cpu_free, view.memory_free)
         row = POD_KINDS.index(shape.kind)
         weights = self.part["weights"].reshape(len(POD_KINDS), -1)[row].copy()
-        scarce, only = (self.part[f"{name}_weights"].reshape(len(POD_KINDS), 2)[row] for name in ("scarce", "only"))
-        weights[[7, 0]] += self.scarce * scarce + self.facts.cpu_only * only  # CPU per GPU, CPU left
+        scarce, only = (self.part[f"{name}_weights"].reshape(len(POD_KINDS), 3)[row] for name in ("scarce", "only"))
+        weights[[7, 0, 10]] += self.scarce * scarce + self.only * only  # CPU per GPU, CPU left, usable
+        weights[1] += self.tight * self.part["tight_weights"][row]  # memory left
         return change + float(weights @ self._figures(shape, view, devices, after))
 
     def _figures(self, shape: PodShape, view: View, devices: list[int], after: list[int]) -> FloatArray:
@@ -105,5 +147,16 @@ class Twin:
                 ratio,
                 count / 8,
                 memory_share - cpu_share,
+                self.usable(view, after, cpu) - self.usable(view, view.lefts, view.cpu_free),
             ]
         )
+
+
+def _between_steps(ratio: float, functions: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """The functions at the nearest steps of a table, linear between them, constant beyond 6."""
+    ratio = min(ratio, 6 - 0.001 / 100)
+    low = int(ratio * 100)
+    part = ratio * 100 - low
+    below, above = functions(np.array([low, low + 1]) / 100).T
+    between: FloatArray = (1 - part) * below + part * above
+    return between

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import log
 
+import numpy as np
 import pytest
 
 from pilotage.training.fitness import TOLERATED_LOST, URGENCY, cost, fitness, share_of_room
@@ -42,6 +43,13 @@ def test_failed_pods_without_gpu_or_with_several_cost() -> None:
     assert packing(allocation=96.5, failed_cpu=102) < packing(allocation=96.5, failed_cpu=100)
     assert packing(allocation=96.5, failed_multi=52) < packing(allocation=96.5, failed_multi=50)
     assert packing(allocation=96.5, failed_cpu=80) == packing(allocation=96.5), "fewer bring nothing"
+
+
+def test_a_workload_gone_wrong_counts_by_its_logarithm() -> None:
+    """Worse is still worse, but losing nine rooms more costs about two."""
+    bad, worse = (fitness("packing", replace(BASE, allocation=a), BASE, ROOM, given=False) for a in (94.0, 76.0))
+    assert bad == pytest.approx(-0.5)
+    assert worse == pytest.approx(-0.5 - np.log(10))
 
 
 def test_hardly_any_room_is_no_room() -> None:

@@ -14,7 +14,8 @@ import numpy as np
 from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.kernels.feasibility import FITS, ShapeArrays, obstacle
 from pilotage.kernels.fragmentation import Typical
-from pilotage.kernels.scoring import FLEETING, fleeting_score, score_node
+from pilotage.kernels.prices import priced_best_device, worth_before
+from pilotage.kernels.scoring import FLEETING, PRICED, fleeting_score, score_node
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
 
@@ -50,6 +51,8 @@ class ScoreCache(NamedTuple):
     newest_N: IntArray  # number of each node's newest change
     counters_2: IntArray  # changes so far, questions so far
     total_N: FloatArray  # scratch
+    worth_N3: FloatArray  # of nodes as they are (prices.worth_before)
+    worth_of_N: IntArray  # number of the change that this was found after
 
 
 def choosing_mode(scopes_node: bool, minmax_K: BoolArray) -> int:
@@ -72,6 +75,8 @@ def empty_cache(nodes: int, shapes: int, rules: Rules | None, cache_bytes: int =
         newest_N=np.zeros(nodes, np.int64),
         counters_2=np.zeros(2, np.int64),
         total_N=np.zeros(nodes),
+        worth_N3=np.zeros((nodes, 3)),
+        worth_of_N=np.full(nodes, -1, np.int64),
     )
 
 
@@ -141,10 +146,10 @@ def refresh(
         fits = obstacle(cluster, shapes, s, n) == FITS
         for k in range(rules.rule_K.shape[0]):
             value = INFEASIBLE
-            if fits:
-                value = score_node(
-                    rules.rule_K[k], rules.typical, rules.prices, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND
-                )
+            if fits and rules.rule_K[k] == PRICED:
+                value = priced_score(cluster, shapes, s, node_NF, rules, cache, n)
+            elif fits:
+                value = score_node(rules.rule_K[k], rules.typical, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND)
             if rules.mode == BY_BLOCKS:
                 total += rules.weight_K[k] * value
             else:
@@ -156,6 +161,20 @@ def refresh(
     if everything and rules.mode == BY_BLOCKS:
         for b in range(block_B.shape[0]):
             block_B[b] = block_maximum(score_KN[0], b)
+
+
+@inlined_inner
+def priced_score(
+    cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, cache: ScoreCache, n: int
+) -> float:
+    """Score of rule PRICED; what the node is worth as it is was found once for all shapes."""
+    left_ND = cluster.device_left_ND
+    if cache.worth_of_N[n] != cache.newest_N[n]:
+        cache.worth_of_N[n] = cache.newest_N[n]
+        before = worth_before(rules.prices, rules.typical, node_NF, n, left_ND)
+        cache.worth_N3[n, 0], cache.worth_N3[n, 1], cache.worth_N3[n, 2] = before
+    worth = (cache.worth_N3[n, 0], cache.worth_N3[n, 1], cache.worth_N3[n, 2])
+    return priced_best_device(rules.prices, rules.typical, shapes.pod_SF, s, node_NF, n, left_ND, worth)[0]
 
 
 @inlined_inner

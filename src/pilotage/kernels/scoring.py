@@ -40,7 +40,6 @@ from pilotage.kernels.features import (
     random_unit,
 )
 from pilotage.kernels.fragmentation import Typical, amount, cpu_class
-from pilotage.kernels.prices import priced_best_device
 from pilotage.model.workload import FloatArray, IntArray
 
 (
@@ -69,18 +68,15 @@ NEAR_STEP = 1e-7  # far above the rounding difference of the two ways to F (belo
 def score_node(
     rule: int,
     typical: Typical,
-    prices: FloatArray,
     pod_PF: FloatArray,
     p: int,
     node_NF: FloatArray,
     n: int,
     left_ND: IntArray,
 ) -> float:
-    """Score of a node on which the pod fits; higher is better."""
+    """Score of a node on which the pod fits; higher is better. PRICED has its own, in prices."""
     if rule == FGD:
         return fgd_score(typical, pod_PF, p, node_NF, n, left_ND)
-    if rule == PRICED:
-        return priced_best_device(prices, pod_PF, p, node_NF, n, left_ND)[0]
     if rule == BEST_FIT:
         return best_fit_score(pod_PF, p, node_NF, n)
     if rule == DOT_PRODUCT:

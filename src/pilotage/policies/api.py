@@ -106,14 +106,18 @@ class ClusterSize:
     """Sums over the nodes of a cluster."""
 
     cpu_milli: int = 0
+    memory_bytes: int = 0
     gpus: int = 0
     gpus_M: tuple[int, ...] = ()  # by model, in the order of WorkloadMix.models
+    nodes_D: tuple[int, ...] = ()  # nodes with 0, 1, 2, ... devices
 
     @classmethod
     def of(cls, state: ClusterState) -> ClusterSize:
         arrays = state.arrays
         by_model = (int(arrays.device_count_N[arrays.model_N == m].sum()) for m in range(len(state.models)))
-        return cls(int(arrays.capacity_NR[:, 0].sum()), int(arrays.device_count_N.sum()), tuple(by_model))
+        cpu, memory = arrays.capacity_NR[:, 0].sum(), arrays.capacity_NR[:, 1].sum()
+        nodes_D = np.bincount(arrays.device_count_N).tolist()
+        return cls(int(cpu), int(memory), int(arrays.device_count_N.sum()), tuple(by_model), tuple(nodes_D))
 
 
 @dataclass(frozen=True)

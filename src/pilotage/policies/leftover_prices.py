@@ -23,6 +23,7 @@ FUNCTIONS = (
     "half_full",
     "filled_by_one",
     "filled_by_two",
+    "usable",
     *(f"packing_price_{percent}" for percent in BELOW_FULL),
 )
 GRID = 10  # milli, of the packing problem
@@ -40,6 +41,9 @@ def leftover_functions(sizes: tuple[int, ...], pods: tuple[int, ...], whole: int
     left = np.arange(GPU_MILLI + 1) / GPU_MILLI
     rows = dict.fromkeys(FUNCTIONS, np.zeros_like(left))
     rows |= {"left": left, "some_left": (left > 0).astype(np.float64), "half_full": 4 * left * (1 - left)}
+    asked = np.array([*sizes, GPU_MILLI]) * np.array([*pods, whole])
+    asked_within = np.cumsum(np.bincount([*sizes, GPU_MILLI], weights=asked, minlength=GPU_MILLI + 1))
+    rows["usable"] = left * asked_within / max(asked.sum(), 1)  # by the share of the GPU asked for that fits
     if not sizes:
         rows |= dict.fromkeys(FUNCTIONS[-len(BELOW_FULL) :], (left == 1).astype(np.float64))
         return np.array([*rows.values()])

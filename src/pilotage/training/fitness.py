@@ -7,7 +7,7 @@ Balance: the logarithm of how much smaller the variance of use is.
 
 from __future__ import annotations
 
-from math import log
+from math import log, log1p
 
 from pilotage.training.trials import Figures, Objective, Yardstick
 
@@ -15,7 +15,8 @@ TOLERATED_LOST = 0.1  # percent of capacity beyond the baseline's
 TOLERATED_FAILED = 0.012  # of the baseline's failed pods
 FEWEST_FAILED = {"cpu": 40, "multi": 20}  # a baseline that fails fewer counts as this
 COST_OF_FAILED = 4.0
-WORST, BEST = -1.5, 1.0  # shares beyond these say nothing more
+BEST = 1.0  # a share beyond this says nothing more
+BAD = -0.5  # below this only the logarithm counts: one workload gone wrong is not to outweigh all others
 WANTED_SHARE, URGENCY = 0.75, 2.0  # below the first a given workload counts more: no list is to be left behind
 TINY = 1e-7  # of a variance
 
@@ -27,8 +28,12 @@ def fitness(
     if objective == "balance":
         return _evenness(figures, baseline)
     share = share_of_room(figures, baseline, yardstick)
-    value = min(max(share, WORST), BEST) - cost(figures, baseline)
+    value = _damped(min(share, BEST) - cost(figures, baseline))
     return value - URGENCY * max(0.0, WANTED_SHARE - value) if given else value
+
+
+def _damped(value: float) -> float:
+    return value if value >= BAD else BAD - log1p(BAD - value)
 
 
 def share_of_room(figures: Figures, baseline: Figures, yardstick: Yardstick) -> float:

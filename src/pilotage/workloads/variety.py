@@ -2,7 +2,8 @@
 
 A seed draws everything: sizes and weights of GPU shares (none of OpenB's sizes), how much of the GPU is asked for in
 parts, as one device or as several, how much CPU and memory goes with it, CPU-only pods, GPU models and how many pods
-name one, and kinds of nodes with up to sixteen devices.
+name one, and kinds of nodes with up to sixteen devices. When all GPUs are asked for, CPU and memory of the cluster are
+not yet: the workloads are about GPUs.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ def varied_trace(seed: int) -> Trace:
     count_S = [max(1, round(weight * pods_of_gpu)) for weight in weights]
     # CPU-only pods take a share of the CPU that the others leave.
     asked = sum(shape.total_gpu_milli * n for shape, n in zip(shapes, count_S, strict=True)) / GPU_MILLI
-    spare = cpu * asked / gpus - sum(shape.cpu_milli * n for shape, n in zip(shapes, count_S, strict=True))
-    for shape, n in _cpu_pods(random, max(0.0, spare) * random.uniform(0.0, 0.9), nodes):
+    spare_cpu = cpu * asked / gpus - sum(shape.cpu_milli * n for shape, n in zip(shapes, count_S, strict=True))
+    spare_memory = memory * asked / gpus - sum(shape.memory_bytes * n for shape, n in zip(shapes, count_S, strict=True))
+    for shape, n in _cpu_pods(random, max(0.0, spare_cpu) * random.uniform(0.0, 0.9), 0.9 * spare_memory, nodes):
         shapes.append(shape)
         count_S.append(n)
     shape_P = random.permutation(np.repeat(np.arange(len(shapes)), count_S))
@@ -126,20 +128,32 @@ def _gpu_shapes(
             best = largest.get(devices)
             if best is None or node.cpu_milli > best.cpu_milli:
                 largest[devices] = node
+    variants = [
+        (
+            demand,
+            demand.gpu * float(part),
+            float(random.lognormal(0.0, spread)),
+            float(random.lognormal(0.0, spread / 2)),
+        )
+        for demand in demands
+        for part in random.dirichlet(np.ones(int(random.integers(1, 4))))
+    ]
+    # On the mean over all GPU that is asked for, exactly what goes with a GPU.
+    total = sum(gpu for _, gpu, _, _ in variants)
+    mean_cpu = sum(gpu * factor for _, gpu, factor, _ in variants) / total
+    mean_memory = sum(gpu * factor * skew for _, gpu, factor, skew in variants) / total
     shapes: list[PodShape] = []
     weights: list[float] = []
-    for demand in demands:
+    for demand, gpu, factor, skew in variants:
         gpus = demand.milli * demand.devices / GPU_MILLI
         fits = largest[demand.devices]
-        for part in random.dirichlet(np.ones(int(random.integers(1, 4)))):
-            factor = float(random.lognormal(0.0, spread))
-            cpu = min(round(gpus * cpu_per_gpu * factor / 100) * 100 + 100, fits.cpu_milli)
-            memory = min(int(gpus * memory_per_gpu * factor), fits.memory_bytes)
-            for named, share in (("", 1 - naming), (str(random.choice(models)), naming)):
-                if share <= 0 or (named and not _can_run(nodes, named, demand.devices, cpu, memory)):
-                    continue
-                shapes.append(PodShape(cpu, memory, demand.milli, demand.devices, gpu_models=named))
-                weights.append(demand.gpu * float(part) * share / gpus)
+        cpu = min(round(gpus * cpu_per_gpu * factor / mean_cpu / 100) * 100 + 100, fits.cpu_milli)
+        memory = min(int(gpus * memory_per_gpu * factor * skew / mean_memory), fits.memory_bytes)
+        for named, share in (("", 1 - naming), (str(random.choice(models)), naming)):
+            if share <= 0 or (named and not _can_run(nodes, named, demand.devices, cpu, memory)):
+                continue
+            shapes.append(PodShape(cpu, memory, demand.milli, demand.devices, gpu_models=named))
+            weights.append(gpu * share / gpus)
     return shapes, weights
 
 
@@ -150,14 +164,17 @@ def _can_run(nodes: tuple[Node, ...], model: str, devices: int, cpu: int, memory
     )
 
 
-def _cpu_pods(random: np.random.Generator, cpu_milli: float, nodes: tuple[Node, ...]) -> list[tuple[PodShape, int]]:
-    """Pods without GPU that together ask for so much CPU."""
+def _cpu_pods(
+    random: np.random.Generator, cpu_milli: float, memory_bytes: float, nodes: tuple[Node, ...]
+) -> list[tuple[PodShape, int]]:
+    """Pods without GPU that together ask for so much CPU, and for at most so much memory."""
     kinds = int(random.integers(1, 6))
     smallest: IntArray = np.array([node.cpu_milli for node in nodes])
     parts: FloatArray = random.dirichlet(np.ones(kinds))
+    per_core = min(GIB, max(memory_bytes, 0.0) / 4 / max(cpu_milli / 1000, 1.0))
     pods = []
     for part in parts:
         cpu = int(random.integers(5, max(6, int(smallest.min()) // 125))) * 100
-        memory = int(cpu / 1000 * random.uniform(1, 4) * GIB)
+        memory = int(cpu / 1000 * random.uniform(1, 4) * per_core)
         pods.append((PodShape(cpu, memory), int(cpu_milli * part / cpu)))
     return [(shape, n) for shape, n in pods if n > 0]
