@@ -52,6 +52,7 @@ def test_a_training_ends_with_a_policy_and_a_summary(tmp_path: Path) -> None:
         (["dqn", "--nodes", "9-3"], "nodes"),
         (["dqn", "--objectives", "balance=x"], "--objectives"),
         (["dqn", "--name", "Not A Name"], "--name"),
+        (["dqn", "--buffer", "100"], "--buffer"),
         (["gnn-dqn", "--hidden", "30", "--steps", "8"], "--heads"),
         (["dqn", "--explore-with", "least-allocatet", "--steps", "8"], "did you mean 'least-allocated'"),
         (["imitation", "--of", "nobody", "--steps", "8"], "nobody"),
