@@ -110,7 +110,7 @@ def search(
     trials: Annotated[int, typer.Option("--trials", min=1, max=100_000, help="Settings to try.")] = 20,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of all trials; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of all trials, not searched for; repeatable."),
     ] = None,
     out: OutOption = OUT,
     name: NameOption = None,
@@ -129,10 +129,15 @@ def search(
         looked = Search.existing(resume, agent)
     else:
         check_place(out)
-        looked = Search.fresh(out, name, agent, settings_from(agent, parse_settings(agent, settings or [])))
+        looked = Search.fresh(out, name, agent, parse_settings(agent, settings or []))
     screen = console()
     screen.print(f"search in {looked.path}", soft_wrap=True)
-    found = looked.carry_on(trials, lambda number, value: screen.print(f"trial {number}: {value:.6g}"))
+    try:
+        found = looked.carry_on(trials, lambda number, value: screen.print(f"trial {number}: {value:.6g}"))
+    except KeyboardInterrupt:
+        words = f"pilotage train search {agent} --trials {trials} --resume {looked.path}"
+        screen.print(f"stopped; to go on: {words}", soft_wrap=True)
+        raise typer.Exit(130) from None
     command = shlex.join(["pilotage", "train", agent, *changed_options(agent, found.settings)])
     if as_json:
         print_json({"agent": agent, "trial": found.trial, "value": found.value, "settings": asdict(found.settings)})
