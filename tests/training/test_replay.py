@@ -46,7 +46,8 @@ def test_all_that_can_be_drawn_comes_up() -> None:
     replay = filled(12, 3, 9, batch=9)
     assert len(replay) == 9
     random = Random(1)
-    assert {action for _ in range(50) for action in replay.draw(random).action_B.tolist()} == {100 * t + b for t in (5, 6, 7) for b in range(3)}
+    drawn = {action for _ in range(50) for action in replay.draw(random).action_B.tolist()}
+    assert drawn == {100 * t + b for t in (5, 6, 7) for b in range(3)}
 
 
 def test_a_saved_one_draws_the_same() -> None:

@@ -27,7 +27,7 @@ class Replay:
     def __init__(self, decisions: int, batch: int, like: Observation) -> None:
         B = len(like.mask_BN)
         T = max(2, -(-decisions // B))
-        if (T - 1) * B < batch:
+        if batch > (T - 1) * B:
             problem = f"{decisions} decisions are too few for batches of {batch}"
             wanted = f"at least {B * (1 + -(-batch // B))}, or a smaller --batch"
             raise InputError(problem, field="--buffer", expected=wanted)

@@ -64,7 +64,7 @@ class RunDirectory:
         for left in path.glob(f".{BEST}.*"):  # by a process that was killed while it wrote the checkpoint
             shutil.rmtree(left)
         remove_partial_files(path)
-        return cls(path, *read_settings(file.read_text(), file))
+        return cls(path, *read_settings(file.read_bytes(), file))
 
     @property
     def state(self) -> Path:
