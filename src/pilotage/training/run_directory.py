@@ -11,6 +11,7 @@ summary.json       how it ended, beside random and greedy placement
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import re
@@ -61,9 +62,6 @@ class RunDirectory:
         file = path / "settings.json"
         if not file.is_file():
             raise InputError("has no settings.json", file=path, expected="the directory of a training")
-        for left in path.glob(f".{BEST}.*"):  # by a process that was killed while it wrote the checkpoint
-            shutil.rmtree(left)
-        remove_partial_files(path)
         return cls(path, *read_settings(file.read_bytes(), file))
 
     @property
@@ -90,15 +88,27 @@ class RunDirectory:
 
     @contextmanager
     def log(self) -> Iterator[logging.Logger]:
-        """Writes to the log file while the block lasts."""
+        """Writes to the log file while the block lasts. Meanwhile no other process may go on with this run."""
         logger = logging.getLogger(f"pilotage.training.{self.path.name}")
-        handler = logging.FileHandler(self.path / "train.log")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        try:
-            yield logger
-        finally:
-            logger.removeHandler(handler)
-            handler.close()
+        with (self.path / "train.log").open("a") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                problem = "another process is training there"
+                raise InputError(problem, file=self.path, expected="to wait until it ends") from None
+            self._tidy()
+            handler = logging.StreamHandler(stream)
+            handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+            logger.addHandler(handler)
+            logger.setLevel(logging.INFO)
+            logger.propagate = False
+            try:
+                yield logger
+            finally:
+                logger.removeHandler(handler)
+
+    def _tidy(self) -> None:
+        """Removes what a process left that was killed while it wrote."""
+        for left in self.path.glob(f".{BEST}.*"):
+            shutil.rmtree(left)
+        remove_partial_files(self.path)
