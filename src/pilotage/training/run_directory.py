@@ -76,6 +76,11 @@ class RunDirectory:
     def events(self) -> Path:
         return self.path / "events"
 
+    @property
+    def logger(self) -> logging.Logger:
+        """Who wants to see the lines of the log adds a handler to it."""
+        return logging.getLogger(f"pilotage.training.{self.path.name}")
+
     def write_curve(self, rows: list[dict[str, float]]) -> None:
         """All rows anew, so that a run that goes on has none too many."""
         columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -89,7 +94,7 @@ class RunDirectory:
     @contextmanager
     def log(self) -> Iterator[logging.Logger]:
         """Writes to the log file while the block lasts. Meanwhile no other process may go on with this run."""
-        logger = logging.getLogger(f"pilotage.training.{self.path.name}")
+        logger = self.logger
         with (self.path / "train.log").open("a") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
