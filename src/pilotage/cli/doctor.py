@@ -23,7 +23,7 @@ EXTRAS = {  # packages and what they are for
     "train": (("cma", "gymnasium", "optuna", "tensorboard", "torch", "torch-geometric"), "for train and environments"),
     "ray": (("ray",), "for --engine ray"),
 }
-CORE = ("numba", "numpy", "polars", "plotly", "pyyaml", "rich", "scipy", "typer")
+CORE = ("numba", "numpy", "polars", "plotly", "pyyaml", "rich", "safetensors", "scipy", "typer")
 
 
 def doctor(
