@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilotage.model.errors import InputError
+from pilotage.policies.checkpoints import BEST
 from pilotage.training.run_names import run_names
 from pilotage.training.settings import TrainingSettings, read_settings, settings_text
 from pilotage.workloads.files import make_directory, remove_partial_files, replace_file
 
-BEST = "best"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
 
