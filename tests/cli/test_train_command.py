@@ -28,7 +28,7 @@ def test_every_agent_has_its_options_in_groups(agent: str) -> None:
 def test_options_that_users_of_other_schedulers_know_are_there() -> None:
     text = pilotage("train", "dqn", "--help").out
     known = "--epsilon --epsilon-decay --gamma --learning-rate --buffer --update-every --target-update-every --batch"
-    for word in f"{known} --hidden --depth --explore-with --seed".split():
+    for word in f"{known} --hidden --depth --explore-with --progress --seed".split():
         assert word in text
 
 
@@ -45,6 +45,17 @@ def test_a_training_ends_with_a_policy_and_a_summary(tmp_path: Path) -> None:
     assert str(tmp_path / "mine" / "best") in again.out
 
 
+@pytest.mark.parametrize(("progress", "lines"), [("line", 1), ("log", 4), ("none", 1)])
+def test_the_log_can_be_watched(progress: str, lines: int, tmp_path: Path) -> None:
+    done = pilotage("train", "mlp", *SMALL, "--out", tmp_path, "--name", "mine", "--progress", progress)
+    assert done.code == 0, done.err
+    assert len(done.err.splitlines()) == lines
+    logged = [line.split(" ", 2)[2] for line in (tmp_path / "mine" / "train.log").read_text().splitlines()]
+    assert ("\n".join(logged) in done.err) == (progress == "log")
+    again = pilotage("train", "mlp", "--resume", tmp_path / "mine", "--progress", progress)
+    assert (again.code, len(again.err.splitlines())) == (0, 2 if progress == "log" else 1)
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -52,6 +63,7 @@ def test_a_training_ends_with_a_policy_and_a_summary(tmp_path: Path) -> None:
         (["dqn", "--nodes", "9-3"], "nodes"),
         (["dqn", "--objectives", "balance=x"], "--objectives"),
         (["dqn", "--name", "Not A Name"], "--name"),
+        (["dqn", "--buffer", "100"], "--buffer"),
         (["gnn-dqn", "--hidden", "30", "--steps", "8"], "--heads"),
         (["dqn", "--explore-with", "least-allocatet", "--steps", "8"], "did you mean 'least-allocated'"),
         (["imitation", "--of", "nobody", "--steps", "8"], "nobody"),

@@ -262,6 +262,12 @@ def test_a_path_without_a_checkpoint_is_told_so(text: str) -> None:
         find_policy(text)
 
 
+def test_the_directory_of_a_training_leads_to_its_best_checkpoint(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "run" / "best", random_checkpoint(MLP))
+    with pytest.raises(InputError, match=f"no checkpoint there; expected {tmp_path / 'run' / 'best'}"):
+        find_policy(str(tmp_path / "run"))
+
+
 def test_a_damaged_checkpoint_is_refused_by_its_file(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "best", random_checkpoint(MLP))
     (tmp_path / "best" / "weights.safetensors").write_bytes(b"")

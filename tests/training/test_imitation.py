@@ -94,6 +94,7 @@ def test_a_recording_is_learned(tmp_path: Path) -> None:
         ({"node": "elsewhere"}, "elsewhere"),
         ({"cpu_milli": 10**9}, "does not fit"),
         ({"node": None}, "no pod that was placed"),
+        ({"memory_bytes": None}, "row 1, memory_bytes: is empty"),
     ],
 )
 def test_recordings_that_cannot_be_are_refused(
@@ -118,8 +119,11 @@ def test_files_that_are_no_recording_are_refused(tmp_path: Path, trace: Trace) -
     with pytest.raises(InputError, match="Parquet"):
         read("text.parquet")
     pl.DataFrame({"pod": ["a"], "node": ["b"]}).write_parquet(tmp_path / "other.parquet")
-    with pytest.raises(InputError, match="column"):
+    with pytest.raises(InputError, match=r"has no column cpu_milli, .*expected decisions\.parquet"):
         read("other.parquet")
+    recorded(tmp_path / "d.parquet", trace).with_columns(devices=pl.lit(3)).write_parquet(tmp_path / "kinds.parquet")
+    with pytest.raises(InputError, match=r"devices: is of type Int32; expected List\(Int64\)"):
+        read("kinds.parquet")
 
 
 def test_nodes_of_the_recording_are_needed(tmp_path: Path) -> None:
@@ -131,8 +135,9 @@ def test_too_few_decisions_are_refused(tmp_path: Path, trace: Trace) -> None:
     path = tmp_path / "d.parquet"
     recorded(path, trace)
     pl.read_parquet(path).head(5).write_parquet(path)
-    with pytest.raises(InputError, match="at least 10"):
-        Agreement(settings_of(path))
+    for use in (Recording, Agreement):  # the first is made before a run has its directory
+        with pytest.raises(InputError, match="at least 10"):
+            use(settings_of(path))
 
 
 def test_chance_is_the_reference(tmp_path: Path, trace: Trace) -> None:

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 import torch
 
+from pilotage.model.errors import InputError
 from pilotage.training.algorithms import make_learner
 from pilotage.training.dqn import Dqn
 from pilotage.training.exploring import Explorer
@@ -26,6 +27,11 @@ COURSE = ("settings.json", "curve.csv", "summary.json", "best/policy.json", "bes
 
 def weights(learner: Learner) -> list[torch.Tensor]:
     return [parameter.detach().clone() for parameter in learner.scorer.parameters()]
+
+
+def play(learner: Learner, rounds: int) -> None:
+    for _ in range(rounds):
+        learner.advance()
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -53,6 +59,13 @@ def test_a_saved_learner_goes_on_as_if_nothing_had_been(agent: str, tmp_path: Pa
         other.advance()
     assert other.experience.steps == learner.experience.steps
     assert all(torch.equal(a, b) for a, b in zip(weights(learner), weights(other), strict=True))
+
+
+@pytest.mark.parametrize("agent", sorted(AGENTS.keys() - {"imitation"}))
+def test_a_training_that_diverges_ends_with_the_reason(agent: str) -> None:
+    learner = make_learner(small_settings(agent, objectives="balance=1e300"))
+    with pytest.raises(InputError, match=r"diverged: a loss is nan at step \d+; expected a smaller --learning-rate"):
+        play(learner, 20)
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -125,6 +125,13 @@ def test_a_stopped_run_goes_on_from_its_newest_state_and_repeats_no_event(run: R
     assert not list(stopped.path.glob(".*"))
 
 
+def test_two_processes_do_not_share_a_run(run: RunDirectory) -> None:
+    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    with run.log(), pytest.raises(InputError, match="another process is training there"):
+        train(RunDirectory.existing(run.path), lambda update: None)
+    assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+
+
 def test_a_finished_run_is_not_carried_on(run: RunDirectory) -> None:
     before = (run.path / "curve.csv").read_bytes()
     train(RunDirectory.existing(run.path), lambda update: None)

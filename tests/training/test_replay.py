@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pilotage.model.errors import InputError
 from pilotage.training.observation import Observation, Random
 from pilotage.training.replay import Replay
 
@@ -17,8 +19,8 @@ def observation(t: int, copies: int) -> Observation:
     return Observation(rows, torch.ones(copies, 2, dtype=torch.bool), places, places)
 
 
-def filled(decisions: int, copies: int, rows: int) -> Replay:
-    replay = Replay(decisions, observation(0, copies))
+def filled(decisions: int, copies: int, rows: int, batch: int = 1) -> Replay:
+    replay = Replay(decisions, batch, observation(0, copies))
     for t in range(rows):
         b = torch.arange(copies)
         replay.add(observation(t, copies), 100 * t + b, (100.0 * t + b), (t + b) % 3 == 0)
@@ -27,8 +29,8 @@ def filled(decisions: int, copies: int, rows: int) -> Replay:
 
 @given(decisions=st.integers(1, 30), copies=st.integers(1, 4), rows=st.integers(2, 25), seed=st.integers(0, 99))
 def test_what_is_drawn_belongs_together(decisions: int, copies: int, rows: int, seed: int) -> None:
-    replay = filled(decisions, copies, rows)
-    drawn = replay.draw(40, Random(seed))
+    replay = filled(decisions, copies, rows, batch=copies)
+    drawn = replay.draw(Random(seed))
     seen = drawn.observation.rows_BNI[:, 0, 0]
     assert torch.equal(drawn.action_B.float(), seen)
     assert torch.equal(drawn.reward_B, seen)
@@ -41,14 +43,25 @@ def test_what_is_drawn_belongs_together(decisions: int, copies: int, rows: int, 
 
 
 def test_all_that_can_be_drawn_comes_up() -> None:
-    replay = filled(12, 3, 9)
+    replay = filled(12, 3, 9, batch=9)
     assert len(replay) == 9
-    assert set(replay.draw(500, Random(1)).action_B.tolist()) == {100 * t + b for t in (5, 6, 7) for b in range(3)}
+    random = Random(1)
+    drawn = {action for _ in range(50) for action in replay.draw(random).action_B.tolist()}
+    assert drawn == {100 * t + b for t in (5, 6, 7) for b in range(3)}
 
 
 def test_a_saved_one_draws_the_same() -> None:
-    replay, other = filled(12, 3, 9), filled(12, 3, 2)
+    replay, other = filled(12, 3, 9, batch=9), filled(12, 3, 2, batch=9)
+    assert (replay.ready, other.ready) == (True, False)
     other.load_state_dict(replay.state_dict())
-    one, two = replay.draw(50, Random(5)), other.draw(50, Random(5))
+    one, two = replay.draw(Random(5)), other.draw(Random(5))
     assert torch.equal(one.action_B, two.action_B)
     assert all(torch.equal(a, b) for a, b in zip(one.after, two.after, strict=True))
+
+
+@pytest.mark.parametrize(("decisions", "batch", "least"), [(6, 5, 9), (3, 4, 9), (1, 100, 105)])
+def test_a_buffer_that_never_holds_a_batch_is_refused(decisions: int, batch: int, least: int) -> None:
+    """Else nothing would be learned, and nobody would be told."""
+    with pytest.raises(InputError, match=f"--buffer.*at least {least}"):
+        filled(decisions, 3, 1, batch)
+    assert not filled(least, 3, 1, batch).ready

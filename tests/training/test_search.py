@@ -10,14 +10,16 @@ import pytest
 from pilotage.model.errors import InputError
 from pilotage.training import search as search_module
 from pilotage.training.search import Search, parse_settings
-from pilotage.training.settings import search_ranges
-from training.small import small_settings
+from training.small import SMALL, small_run
 
 TRIALS = 3
 
 
-def small_search(out: Path) -> Search:
-    return Search.fresh(out, "look", "dqn", small_settings("dqn", steps=128, evaluate_every=128))
+SMALLER = SMALL | {"steps": 128, "evaluate_every": 128, "update_every": 16}
+
+
+def small_search(out: Path, **given: object) -> Search:
+    return Search.fresh(out, "look", "dqn", SMALLER | {"gamma": 0.25, "buffer": 2048} | given)
 
 
 def values(search: Search, trials: int = TRIALS) -> list[tuple[int, float]]:
@@ -33,10 +35,11 @@ def test_the_best_trial_is_found_within_the_ranges(tmp_path: Path) -> None:
     assert [number for number, _ in told] == [0, 1, 2]
     assert found.value == max(value for _, value in told)
     assert (found.trial, found.value) in told
-    for name, (low, high, _) in search_ranges(search.settings).items():
+    assert search.ranges.keys() == {"depth", "learning_rate", "batch"}
+    for name, (low, high, _) in search.ranges.items():
         assert low <= getattr(found.settings, name) <= high
     same = {name for name, value in asdict(search.settings).items() if asdict(found.settings)[name] == value}
-    assert same >= {"steps", "nodes", "copies", "seed"}
+    assert same >= {"steps", "nodes", "copies", "seed", "hidden", "gamma"}
     assert (search.path / "trial-0002" / "best" / "policy.json").exists()
 
 
@@ -52,12 +55,15 @@ def test_a_search_that_was_cut_off_ends_like_one_that_was_not(tmp_path: Path, mo
         patch.setattr(search_module, "train", cut)
         with pytest.raises(KeyboardInterrupt):
             values(search)
-    rest = values(Search.existing(search.path, "dqn"))
+    again = Search.existing(search.path, "dqn")
+    assert again == search
+    rest = values(again)
     assert [value for _, value in first + rest] == expected
 
 
 def test_widths_are_shared_by_the_heads(tmp_path: Path) -> None:
-    search = Search.fresh(tmp_path, "graph", "gnn-dqn", small_settings("gnn-dqn", steps=64, evaluate_every=64))
+    given = {name: value for name, value in SMALLER.items() if name != "hidden"}
+    search = Search.fresh(tmp_path, "graph", "gnn-dqn", given | {"steps": 64, "evaluate_every": 64, "batch": 16})
     assert search.carry_on(1, lambda number, value: None).settings.hidden % 4 == 0
 
 
@@ -76,3 +82,33 @@ def test_a_search_of_another_agent_is_refused(tmp_path: Path) -> None:
     search = small_search(tmp_path)
     with pytest.raises(InputError, match="no search for this agent"):
         Search.existing(search.path, "ppo")
+
+
+def test_a_training_is_no_search(tmp_path: Path) -> None:
+    run = small_run(tmp_path, "dqn", steps=128)
+    with pytest.raises(InputError, match="no search for this agent"):
+        Search.existing(run.path, "dqn")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"env": "golf"}, "golf"),
+        ({"buffer": 10}, "--buffer"),
+        ({"depth": 2, "learning_rate": 0.01, "batch": 16}, "nothing to search for"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_before_anything_is_written(
+    tmp_path: Path, given: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(InputError, match=problem):
+        small_search(tmp_path, **given)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[1]"])
+def test_a_damaged_search_is_refused(tmp_path: Path, text: str) -> None:
+    search = small_search(tmp_path)
+    (search.path / "fixed.json").write_text(text)
+    with pytest.raises(InputError, match=r"fixed\.json"):
+        Search.existing(search.path, "dqn")

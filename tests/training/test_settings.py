@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from unittest.mock import patch
@@ -10,6 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from contract.commands import pilotage
+from pilotage.envs.settings import WORKLOADS
 from pilotage.model.errors import InputError
 from pilotage.training.environments import EPISODES, environment_of, first_training_seed, seeds_used
 from pilotage.training.settings import (
@@ -78,10 +80,16 @@ def test_bad_settings_are_refused_with_the_field(change: dict[str, object], prob
         read_settings(text, "settings.json")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"agent": "dqn", "steps": NaN}'])
-def test_what_is_no_settings_is_refused(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"agent": "dqn", "steps": NaN}', b"\xff\xfe"])
+def test_what_is_no_settings_is_refused(text: str | bytes) -> None:
     with pytest.raises(InputError, match=r"settings\.json"):
         read_settings(text, "settings.json")
+
+
+def test_the_help_names_workloads_that_there_are() -> None:
+    text = next(entry.metadata["help"] for entry in fields(TrainingSettings) if entry.name == "workload")
+    assert {word for word in re.findall(r"[a-z-]+", text) if word in WORKLOADS} == {"uniform", "mixed", "openb-like"}
+    assert environment_of(settings_from("dqn", {"env": "packing"})).workload == "openb-like"
 
 
 def test_environments_come_from_settings() -> None:

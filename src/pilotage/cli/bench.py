@@ -101,9 +101,9 @@ def env(
     """
     from rich.table import Table
 
-    from pilotage.envs.settings import EnvSettings
+    from pilotage.envs.settings import EnvSettings, parse_nodes
 
-    changes = {} if nodes is None else {"nodes": _parse_range(nodes)}
+    changes = {} if nodes is None else {"nodes": parse_nodes(nodes)}
     table = Table("env", "copies", "nodes", "steps/s", *(("random", "greedy", "by") if reference else ()))
     table.title = "pilotage bench env"
     for name in names.split(","):
@@ -116,13 +116,6 @@ def env(
             table.add_row(*(f"{v:,.{0 if v > 1000 else 3}f}" if isinstance(v, float) else str(v) for v in row.values()))
     if not as_json:
         results().print(table)
-
-
-def _parse_range(text: str) -> tuple[int, int]:
-    fewest, _, most = text.partition("-")
-    if not (fewest.isdecimal() and (most or fewest).isdecimal()):
-        raise InputError(f"{text!r}", field="--nodes", expected="a number such as 10, or a range such as 3-50")
-    return int(fewest), int(most or fewest)
 
 
 def _measure_steps(settings: EnvSettings, copies: int, steps: int) -> dict[str, object]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pilotage.cli.kept_runs import keeping_runs
 from pilotage.cli.options import (
     AddressOption,
     ArrivalsOption,
@@ -27,18 +28,14 @@ from pilotage.cli.options import (
     WarmUpOption,
     check_place,
     command_line,
-    console,
     engine_of,
     print_json,
-    progress_bar,
     results,
     warn_of_gangs,
 )
 from pilotage.model.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from pilotage.sim.compare import Comparison, Outcome
     from pilotage.sim.engines import Engine
 
@@ -162,8 +159,7 @@ def compare(
         return
     check_place(out)
     warn_of_gangs(comparison.sources, comparison.protocol)
-    screen = console()
-    outcome = _run(comparison, engine_of(engine, address, jobs), out, fresh, screen)
+    outcome = _run(comparison, engine_of(engine, address, jobs), out, fresh)
     if as_json:
         from pilotage.sim.storing import as_json as outcome_json
 
@@ -174,31 +170,21 @@ def compare(
         results().print(summary_table(outcome))
 
 
-def _run(comparison: Comparison, engine: Engine, out: Path | None, fresh: bool, screen: Console) -> Outcome:
+def _run(comparison: Comparison, engine: Engine, out: Path | None, fresh: bool) -> Outcome:
     from pilotage.sim.compare import compare as run_comparison
-    from pilotage.sim.run_store import RunStore
 
-    if out is None:
-        with progress_bar(screen, "comparing") as advance:
-            return run_comparison(comparison, engine, progress=advance)
-    store = RunStore(out, fresh=fresh)
-    with store.alone():
-        try:
-            with progress_bar(screen, "comparing") as advance:
-                outcome = run_comparison(comparison, engine, store, advance)
-        except KeyboardInterrupt:
-            screen.print("ended; the same command goes on from here", soft_wrap=True)
-            raise
-        if store.found:
-            screen.print(f"{store.found} runs were there already", soft_wrap=True)
-        _write(outcome, out, screen)
-    return outcome
+    return keeping_runs(
+        out,
+        "comparing",
+        lambda store, advance: run_comparison(comparison, engine, store, advance),
+        _write,
+        fresh=fresh,
+    )
 
 
-def _write(outcome: Outcome, out: Path, screen: Console) -> None:
+def _write(outcome: Outcome, out: Path) -> Path:
     from pilotage.report.html import write_report
     from pilotage.sim.storing import write_results
 
     write_results(outcome, out, command_line())
-    report = write_report(outcome, out / "report.html", command_line())
-    screen.print(f"report: {report}", soft_wrap=True)
+    return write_report(outcome, out / "report.html", command_line())

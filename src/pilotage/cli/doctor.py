@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 from importlib import metadata, util
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,13 +17,22 @@ from pilotage.cli.options import JsonOption, print_json, results
 EXAMPLE = "Example: pilotage doctor"
 
 OPTIONAL = "not there"  # what only some commands need
-CORE = ("numba", "numpy", "polars", "plotly", "pyyaml", "rich", "scipy", "typer")
+NOT_YET = "not compiled yet"
+EXTRAS = {  # packages and what they are for
+    "graph": (("onnx", "onnxruntime"), "for learned policies of kind graph"),
+    "train": (("cma", "gymnasium", "optuna", "tensorboard", "torch", "torch-geometric"), "for train and environments"),
+    "ray": (("ray",), "for --engine ray"),
+}
+CORE = ("numba", "numpy", "polars", "plotly", "pyyaml", "rich", "safetensors", "scipy", "typer")
 
 
 def doctor(
     *,
     compile_now: Annotated[
         bool, typer.Option("--compile", help="Compile the kernels now, so that the next command starts at once.")
+    ] = False,
+    compile_environments: Annotated[
+        bool, typer.Option("--compile-environments", help="Those that trainings and environments need beside them too.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -34,14 +44,15 @@ def doctor(
     findings = [("pilotage", "ok", __version__), ("python", "ok", platform.python_version())]
     for name in CORE:
         findings.append(_package(name))
-    findings += [_ray(), _helm()]
+    findings += [*map(_extra, EXTRAS), _helm()]
     findings.append(("cores", "ok", str(os.cpu_count())))
-    if compile_now:
+    if compile_now or compile_environments:
         compile_kernels()
+    if compile_environments:
+        compile_environment_kernels()
     directory = cache_directory()
-    compiled = any(directory.rglob("*run_episode*.nbc"))
-    advice = "" if compiled else "; compiled by the first command, or now by: pilotage doctor --compile"
-    findings.append(("kernels", "ok" if compiled else "not compiled yet", f"{directory}{advice}"))
+    findings.append(_compiled("kernels", directory, "run_episode", "--compile"))
+    findings.append(_compiled("environment kernels", directory, "step_copies", "--compile-environments"))
     findings.append(_cache_writable(directory))
     if as_json:
         print_json([{"part": part, "state": state, "detail": detail} for part, state, detail in findings])
@@ -61,10 +72,12 @@ def _package(name: str) -> tuple[str, str, str]:
     return name, "ok", metadata.version(name)
 
 
-def _ray() -> tuple[str, str, str]:
-    if util.find_spec("ray") is None:
-        return "ray", OPTIONAL, "for compare --engine ray: pip install 'pilotage[ray]'"
-    return "ray", "ok", metadata.version("ray")
+def _extra(name: str) -> tuple[str, str, str]:
+    packages, use = EXTRAS[name]
+    missing = [package for package in packages if util.find_spec(package.replace("-", "_")) is None]
+    if missing:
+        return name, OPTIONAL, f"{use}: pip install 'pilotage[{name}]' (now without {', '.join(missing)})"
+    return name, "ok", ", ".join(f"{package} {metadata.version(package)}" for package in packages)
 
 
 def _helm() -> tuple[str, str, str]:
@@ -72,8 +85,14 @@ def _helm() -> tuple[str, str, str]:
     return ("helm", "ok", found) if found else ("helm", OPTIONAL, "for charts in apply: install Helm 3")
 
 
-def _cache_writable(directory: object) -> tuple[str, str, str]:
-    if os.access(str(directory), os.W_OK):
+def _compiled(part: str, directory: Path, kernel: str, option: str) -> tuple[str, str, str]:
+    if any(directory.rglob(f"*{kernel}*.nbc")):
+        return part, "ok", str(directory)
+    return part, NOT_YET, f"{directory}; compiled by the first command, or now by: pilotage doctor {option}"
+
+
+def _cache_writable(directory: Path) -> tuple[str, str, str]:
+    if os.access(directory, os.W_OK):
         return "kernel cache", "ok", "writable"
     return "kernel cache", "not writable", "set PILOTAGE_CACHE to a directory you may write to"
 
@@ -86,3 +105,13 @@ def compile_kernels() -> None:
     from pilotage.workloads.trace import Trace
 
     run_openb(Trace.of("small", openb_like_nodes(0.01), openb_like_pods(20)), find_policy("fgd"), 0, 0.0)
+
+
+def compile_environment_kernels() -> None:
+    """One step of a small environment."""
+    from pilotage.envs.settings import EnvSettings
+    from pilotage.envs.vector import VectorCluster
+
+    vector = VectorCluster(EnvSettings(nodes=(1, 1)), copies=1, seed=0)
+    vector.reset()
+    vector.step([0])

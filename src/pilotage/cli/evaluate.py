@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pilotage.cli.kept_runs import Advance, keeping_runs
 from pilotage.cli.options import (
     AddressOption,
     ArrivalsOption,
@@ -30,16 +30,14 @@ from pilotage.cli.options import (
     console,
     engine_of,
     print_json,
-    progress_bar,
     results,
     warn_of_gangs,
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from pilotage.sim.engines import Engine
     from pilotage.sim.evaluation import Evaluation, Requirements, Trial
+    from pilotage.sim.run_store import RunStore
 
 EXAMPLE = "Example: pilotage evaluate gpu-packing --trace openb-like --shift --out evaluated"
 PROOF = "What the answer must be (else exit code 1)"  # heading in the help
@@ -171,28 +169,15 @@ def evaluate(
 
 def _run(trial: Trial, engine: Engine, out: Path | None, fresh: bool, wanted: Requirements) -> Evaluation:
     from pilotage.sim.evaluation import evaluate as run_trial
-    from pilotage.sim.run_store import RunStore
 
-    screen = console()
-    store = None if out is None else RunStore(out, fresh=fresh)
-    with nullcontext() if store is None else store.alone():
-        try:
-            with progress_bar(screen, "evaluating") as advance:
-                evaluation = run_trial(
-                    trial, engine, store, lambda _, done, total: advance(done, total), requirements=wanted
-                )
-        except KeyboardInterrupt:
-            if store is not None:
-                screen.print("ended; the same command goes on from here", soft_wrap=True)
-            raise
-        if store is not None and out is not None:
-            if store.found:
-                screen.print(f"{store.found} runs were there already", soft_wrap=True)
-            _write(evaluation, out, screen)
-    return evaluation
+    def work(store: RunStore | None, advance: Advance) -> Evaluation:
+        return run_trial(trial, engine, store, lambda _, done, total: advance(done, total), requirements=wanted)
+
+    return keeping_runs(out, "evaluating", work, _write, fresh=fresh)
 
 
-def _write(evaluation: Evaluation, out: Path, screen: Console) -> None:
+def _write(evaluation: Evaluation, out: Path) -> Path:
+    """A report for each condition; the first has the verdicts."""
     from pilotage.report.html import write_report
     from pilotage.report.verdicts import verdict_section
     from pilotage.sim.evaluation_storing import place_of, write_evaluation
@@ -202,7 +187,7 @@ def _write(evaluation: Evaluation, out: Path, screen: Console) -> None:
     for condition, outcome in zip(evaluation.trial.conditions, evaluation.outcomes, strict=True):
         place = place_of(condition, out) / "report.html"
         write_report(outcome, place, command_line(), verdicts if place.parent == out else "")
-    screen.print(f"report: {out / 'report.html'}", soft_wrap=True)
+    return out / "report.html"
 
 
 def _print(evaluation: Evaluation, as_json: bool) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from importlib import util
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -43,27 +45,39 @@ NameOption = Annotated[
 ResumeOption = Annotated[
     Path | None, typer.Option("--resume", metavar="DIR", help="Go on with this run, which has its settings with it.")
 ]
+ProgressOption = Annotated[
+    Literal["line", "log", "none"],
+    typer.Option("--progress", help="line: one that is renewed, on a terminal; log: the lines of train.log; none."),
+]
 
 
 def _agent_command(agent: str) -> Callable[..., None]:
     """A command with an option for every setting of the agent."""
 
     def command(
-        ctx: typer.Context, *, out: Path, name: str | None, resume: Path | None, as_json: bool, **given: Any
+        ctx: typer.Context,
+        *,
+        out: Path,
+        name: str | None,
+        resume: Path | None,
+        progress: str,
+        as_json: bool,
+        **given: Any,
     ) -> None:
         expect_extra()
         if resume is not None:
-            _expect_alone(ctx, "resume", "as_json")
+            _expect_alone(ctx, "resume", "progress", "as_json")
             run = _existing(resume, agent)
         else:
             run = _fresh(out, name, agent, settings_from(agent, given))
-        _train(run, as_json)
+        _train(run, progress, as_json)
 
     own = [
         _parameter("ctx", typer.Context),
         _parameter("out", OutOption, OUT),
         _parameter("name", NameOption, None),
         _parameter("resume", ResumeOption, None),
+        _parameter("progress", ProgressOption, "line"),
         _parameter("as_json", JsonOption, False),
     ]
     parameters = [*own, *_setting_parameters(AGENTS[agent])]
@@ -110,7 +124,7 @@ def search(
     trials: Annotated[int, typer.Option("--trials", min=1, max=100_000, help="Settings to try.")] = 20,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of all trials; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of all trials, not searched for; repeatable."),
     ] = None,
     out: OutOption = OUT,
     name: NameOption = None,
@@ -129,10 +143,15 @@ def search(
         looked = Search.existing(resume, agent)
     else:
         check_place(out)
-        looked = Search.fresh(out, name, agent, settings_from(agent, parse_settings(agent, settings or [])))
+        looked = Search.fresh(out, name, agent, parse_settings(agent, settings or []))
     screen = console()
     screen.print(f"search in {looked.path}", soft_wrap=True)
-    found = looked.carry_on(trials, lambda number, value: screen.print(f"trial {number}: {value:.6g}"))
+    try:
+        found = looked.carry_on(trials, lambda number, value: screen.print(f"trial {number}: {value:.6g}"))
+    except KeyboardInterrupt:
+        words = f"pilotage train search {agent} --trials {trials} --resume {looked.path}"
+        screen.print(f"stopped; to go on: {words}", soft_wrap=True)
+        raise typer.Exit(130) from None
     command = shlex.join(["pilotage", "train", agent, *changed_options(agent, found.settings)])
     if as_json:
         print_json({"agent": agent, "trial": found.trial, "value": found.value, "settings": asdict(found.settings)})
@@ -176,13 +195,13 @@ def _fresh(out: Path, name: str | None, agent: str, settings: TrainingSettings) 
     return RunDirectory.fresh(out, name, agent, settings)
 
 
-def _train(run: RunDirectory, as_json: bool) -> None:
+def _train(run: RunDirectory, progress: str, as_json: bool) -> None:
     from pilotage.training.loop import train
 
     screen = console()
     screen.print(f"{run.agent} in {run.path}", soft_wrap=True)
     try:
-        with _progress_line() as watch:
+        with _log_lines(run, show=progress == "log"), _progress_line(show=progress == "line") as watch:
             summary = train(run, watch)
     except KeyboardInterrupt:
         screen.print(f"stopped; to go on: pilotage train {run.agent} --resume {run.path}", soft_wrap=True)
@@ -194,14 +213,26 @@ def _train(run: RunDirectory, as_json: bool) -> None:
 
 
 @contextmanager
-def _progress_line() -> Iterator[Callable[[Update], None]]:
+def _log_lines(run: RunDirectory, *, show: bool) -> Iterator[None]:
+    """What the log gets, on standard error too."""
+    handler = logging.StreamHandler(sys.stderr)
+    if show:
+        run.logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        run.logger.removeHandler(handler)
+
+
+@contextmanager
+def _progress_line(*, show: bool) -> Iterator[Callable[[Update], None]]:
     """Steps, time left and the newest validation, on a terminal."""
     from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     screen = console()
     score = TextColumn("validation {task.fields[score]}, best {task.fields[best]}")
     columns = (*Progress.get_default_columns()[1:2], MofNCompleteColumn(), TimeRemainingColumn(), score)
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+    with Progress(*columns, console=screen, transient=True, disable=not (show and screen.is_terminal)) as bar:
         task = bar.add_task("training", total=None, score="-", best="-")
         yield lambda update: bar.update(
             task, completed=update.steps, total=update.of, score=f"{update.score:.4g}", best=f"{update.best:.4g}"

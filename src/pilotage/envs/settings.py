@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import isfinite
+from numbers import Integral, Real
+from sys import float_info
 from typing import Any, Final, Literal
 
 from pilotage.kernels.env_figures import OBJECTIVES
@@ -42,9 +45,18 @@ class EnvSettings:
 
     @classmethod
     def of(cls, environment: str, **changes: Any) -> EnvSettings:
-        """The environment as it is registered, with some fields changed. A trace brings its own number of nodes."""
+        """The environment as it is registered, with some fields changed. A trace brings its own number of nodes.
+
+        One number of nodes is the fewest and the most.
+        """
         if environment not in DEFAULTS:
             raise UnknownNameError("environment", environment, DEFAULTS)
+        known = {entry.name for entry in fields(cls)} - {"environment"}
+        for name in changes:
+            if name not in known:
+                raise UnknownNameError("setting", name, known)
+        if isinstance(changes.get("nodes"), Integral):
+            changes = changes | {"nodes": (changes["nodes"],) * 2}
         trace = changes.get("workload")
         if isinstance(trace, Trace):
             own = {"nodes": (len(trace.nodes),) * 2, "pods_per_node": len(trace.workload) / len(trace.nodes)}
@@ -52,24 +64,36 @@ class EnvSettings:
         return replace(DEFAULTS[environment], **changes)
 
     def __post_init__(self) -> None:
-        fewest, most = self.nodes
-        if not 1 <= fewest <= most <= MOST_NODES:
-            wanted = f"fewest and most, from 1 to {MOST_NODES}"
-            raise InputError(f"bad numbers {self.nodes}", field="nodes", expected=wanted)
-        if not 0 < self.pods_per_node * most <= MOST_PODS:
-            raise InputError(f"bad value {self.pods_per_node}", field="pods_per_node", expected="a positive number")
+        self._check_nodes()
+        wanted = f"a positive number, in all at most {MOST_PODS} pods"
+        self._check_number("pods_per_node", float_info.min, MOST_PODS / self.nodes[1], wanted)
         for name in ("node_changes", "traffic", "fluctuation"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"bad value {getattr(self, name)}", field=name, expected="a number from 0 to 1")
-        if not (isfinite(self.penalty) and self.penalty >= 0):
-            raise InputError(f"bad value {self.penalty}", field="penalty", expected="a number from 0 on")
-        for name, weight in self.objectives.items():
-            if name not in OBJECTIVES:
-                raise UnknownNameError("objective", name, OBJECTIVES)
-            if not isfinite(weight):
-                raise InputError(f"bad weight {weight}", field=name, expected="a finite number")
+            self._check_number(name, 0, 1, "a number from 0 to 1")
+        self._check_number("penalty", 0, float_info.max, "a number from 0 on")
+        self._check_objectives()
         if isinstance(self.workload, str) and self.workload not in WORKLOADS:
             raise UnknownNameError("workload", self.workload, WORKLOADS)
+
+    def _check_nodes(self) -> None:
+        pair = self.nodes
+        numbers = isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(n, Integral) for n in pair)
+        if not (numbers and 1 <= pair[0] <= pair[1] <= MOST_NODES):
+            wanted = f"fewest and most, from 1 to {MOST_NODES}"
+            raise InputError(f"bad numbers {pair!r}", field="nodes", expected=wanted)
+
+    def _check_number(self, name: str, least: float, most: float, wanted: str) -> None:
+        value = getattr(self, name)
+        if not (isinstance(value, Real) and least <= float(value) <= most):
+            raise InputError(f"bad value {value!r}", field=name, expected=wanted)
+
+    def _check_objectives(self) -> None:
+        if not isinstance(self.objectives, Mapping):
+            raise InputError(f"bad value {self.objectives!r}", field="objectives", expected="weights by name")
+        for name, weight in self.objectives.items():
+            if name not in OBJECTIVES:
+                raise UnknownNameError("objective", str(name), OBJECTIVES)
+            if not (isinstance(weight, Real) and isfinite(weight)):
+                raise InputError(f"bad weight {weight!r}", field=name, expected="a finite number")
 
 
 DEFAULTS: Final[Mapping[str, EnvSettings]] = {
@@ -83,3 +107,13 @@ DEFAULTS: Final[Mapping[str, EnvSettings]] = {
     "balance": EnvSettings(),
     "load": EnvSettings(environment="load", workload="mixed", objectives={"load": 20.0}, traffic=0.5),
 }
+
+
+def parse_nodes(text: str) -> tuple[int, int]:
+    """Fewest and most nodes from a text such as 10 or 3-50."""
+    found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", text.strip())
+    if found is None:
+        raise InputError(
+            f"cannot read {text!r}", field="--nodes", expected="a number such as 10, or a range such as 3-50"
+        )
+    return int(found[1]), int(found[2] or found[1])

@@ -27,6 +27,7 @@ from pilotage.policies.json_fields import JsonField
 
 FORMAT = 1
 SPECIFICATION, WEIGHTS = "policy.json", "weights.safetensors"
+BEST = "best"  # the checkpoint in a directory that a training left
 MAX_SPECIFICATION_BYTES = 1024 * 1024
 MAX_HEADER_BYTES = 64 * 1024  # of the weights: names, shapes and places of at most some hundred tensors
 FIELDS = (

@@ -22,7 +22,7 @@ from pathlib import Path
 from pilotage.kernels.choosing import Rules
 from pilotage.model.errors import InputError, PolicyError, UnknownNameError
 from pilotage.policies.api import POLICY_NAME, FeatureSchema, Policy, device_rule_of
-from pilotage.policies.checkpoints import SPECIFICATION, Checkpoint, is_checkpoint, read_checkpoint
+from pilotage.policies.checkpoints import BEST, SPECIFICATION, Checkpoint, is_checkpoint, read_checkpoint
 from pilotage.policies.heuristics import HEURISTICS
 from pilotage.policies.learned import policy_of
 from pilotage.policies.weighted import WeightedSum
@@ -103,7 +103,9 @@ def _find_one(text: str) -> Policy:
     if ":" in text:
         return _load(text)
     if "/" in text:
-        raise InputError("no checkpoint there", file=text, expected=f"a directory with {SPECIFICATION}")
+        inside = Path(text) / BEST  # of a directory that a training left
+        wanted = f"{inside}" if is_checkpoint(inside) else f"a directory with {SPECIFICATION}"
+        raise InputError("no checkpoint there", file=text, expected=wanted)
     raise UnknownNameError("policy", text, {name.rpartition("@")[0] for name in registered()})
 
 

@@ -28,8 +28,9 @@ from pilotage.training.observation import Observation
 if TYPE_CHECKING:
     import polars as pl
 
-COLUMNS = ("pod", "cpu_milli", "memory_bytes", "gpu_milli", "gpu_count", "gpu_models", "node", "devices")
+REQUESTS = ("cpu_milli", "memory_bytes", "gpu_milli", "gpu_count")
 TIMES = ("placed_at", "ended_at")
+COLUMNS = (*REQUESTS, "gpu_models", "node", "devices", *TIMES)
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class _Playing:
 
 
 def _read_table(path: Path) -> pl.DataFrame:
-    """Rows of placed pods."""
+    """Rows of placed pods, in the types that `pilotage simulate` writes."""
     import polars as pl
 
     if not path.is_file():
@@ -136,10 +137,20 @@ def _read_table(path: Path) -> pl.DataFrame:
         table = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError(f"cannot be read: {str(error)[:120]}", file=path, expected="a Parquet file") from error
-    for name in (*COLUMNS, *TIMES):
-        if name not in table.columns:
-            raise UnknownNameError("missing column", name, table.columns, file=path)
-    return table.filter(pl.col("node").is_not_null())
+    missing = [name for name in COLUMNS if name not in table.columns]
+    if missing:
+        wanted = "decisions.parquet of pilotage simulate --out"
+        raise InputError(f"has no column {', '.join(missing)}", file=path, expected=wanted)
+    types = [pl.Int64()] * len(REQUESTS) + [pl.String(), pl.String(), pl.List(pl.Int64)] + [pl.Float64()] * len(TIMES)
+    for name, kind in zip(COLUMNS, types, strict=True):
+        if table.schema[name] not in (kind, pl.Null()):
+            raise InputError(f"is of type {table.schema[name]}", file=path, field=name, expected=f"{kind}")
+    placed = table.select(COLUMNS).filter(pl.col("node").is_not_null())
+    for name in (*REQUESTS, "gpu_models"):
+        if placed[name].null_count():
+            row = int(placed[name].is_null().arg_max() or 0) + 1
+            raise InputError("is empty", file=path, row=row, field=name)
+    return placed
 
 
 def _position(state: ClusterState, name: str, file: Path, row: int) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Adam
 
+from pilotage.model.errors import InputError
 from pilotage.training.settings import TrainingSettings
 
 
@@ -24,7 +26,10 @@ class Descent:
         return self.rate * (1.0 + (self.last_part - 1.0) * done)
 
     def step(self, loss: Tensor, steps: int) -> None:
-        """`steps` is how far the training is."""
+        """`steps` is how far the training is. A loss that is no number would make all weights the same."""
+        if not torch.isfinite(loss):
+            problem = f"the training diverged: a loss is {loss.item():g} at step {steps}"
+            raise InputError(problem, expected="a smaller --learning-rate, or smaller weights of --objectives")
         self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         if self.norm is not None:

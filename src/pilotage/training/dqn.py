@@ -30,7 +30,7 @@ class Dqn:
         self.random = Random(settings.seed)
         self.experience = self.clusters = Clusters(settings)
         self.explorer = Explorer(settings, self.random)
-        self.replay = Replay(settings.buffer, self.clusters.observe())
+        self.replay = Replay(settings.buffer, settings.batch, self.clusters.observe())
         self.scorer = fresh_scorer(settings)
         self.target = copy.deepcopy(self.scorer).requires_grad_(False)
         self.descent = Descent(self.scorer, settings.learning_rate, settings)
@@ -50,9 +50,9 @@ class Dqn:
             self.target.load_state_dict(self.scorer.state_dict())
 
     def update(self) -> None:
-        if len(self.replay) < self.settings.batch:
+        if not self.replay.ready:
             return
-        drawn = self.replay.draw(self.settings.batch, self.random)
+        drawn = self.replay.draw(self.random)
         q_B = self.scorer(*drawn.observation).gather(-1, drawn.action_B[:, None])[:, 0]
         loss = huber_loss(q_B, self.wanted(drawn))
         self.descent.step(loss, self.clusters.steps)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Any, Final
 
 import numpy as np
 
 from pilotage.envs.reference import Chooser, policy_choice
-from pilotage.envs.settings import EnvSettings
+from pilotage.envs.settings import EnvSettings, parse_nodes
 from pilotage.model.errors import InputError
 from pilotage.policies.registry import find_policy
 from pilotage.sim.seeds import TRAINING, VALIDATION
@@ -27,7 +26,7 @@ EPISODES = 100_000  # different ones of a training; then they come again
 def environment_of(settings: TrainingSettings) -> EnvSettings:
     changes = dict(VARIED.get(settings.env, {}))
     if settings.nodes:
-        changes["nodes"] = _range(settings.nodes)
+        changes["nodes"] = parse_nodes(settings.nodes)
     if settings.pods_per_node:
         changes["pods_per_node"] = settings.pods_per_node
     if settings.workload:
@@ -61,13 +60,6 @@ def environment_hash(settings: TrainingSettings) -> str:
     parts = {name: value for name, value in vars(environment).items() if name != "objectives"}
     text = f"{sorted(parts.items())} {sorted(environment.objectives.items())}"
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _range(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", text.strip())
-    if found is None:
-        raise InputError(f"cannot read {text!r}", field="--nodes", expected="a number, or fewest-most as 3-16")
-    return int(found[1]), int(found[2] or found[1])
 
 
 def _weights(text: str) -> dict[str, float]:

@@ -50,7 +50,7 @@ class PolicyImitation(_Pupil):
         super().__init__(settings)
         self.shown = policy_by_name(settings.of, settings)
         self.experience = Clusters(settings)
-        self.replay = Replay(settings.buffer, self.experience.observe())
+        self.replay = Replay(settings.buffer, settings.batch, self.experience.observe())
 
     def parts(self) -> dict[str, Stateful]:
         return super().parts() | {"clusters": self.experience, "replay": self.replay}
@@ -64,8 +64,8 @@ class PolicyImitation(_Pupil):
         reward_B, done_B = self.experience.step(torch.where(chance_B < self.settings.own_decisions, own_B, shown_B))
         self.replay.add(observation, shown_B, reward_B, done_B)
         for _ in range(self.experience.passed(self.settings.update_every)):
-            if len(self.replay) >= self.settings.batch:
-                drawn = self.replay.draw(self.settings.batch, self.random)
+            if self.replay.ready:
+                drawn = self.replay.draw(self.random)
                 self.learn(drawn.observation, drawn.action_B, self.experience.steps)
 
 

@@ -11,46 +11,26 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from pilotage.training.clusters import Clusters
-from pilotage.training.descent import Descent
-from pilotage.training.fresh_networks import fresh_critic, fresh_scorer
-from pilotage.training.learner import Averages, Stateful
-from pilotage.training.observation import Observation, Random
-from pilotage.training.rollout import advantages, collect, entropy, log_probability, normalised
+from pilotage.training.actor import ActorWithCritic
+from pilotage.training.observation import Observation
+from pilotage.training.rollout import entropy, log_probability, normalised
 from pilotage.training.settings import PpoSettings
 
 
-class Ppo:
+class Ppo(ActorWithCritic):
     """Plays many steps, learns several times from each, never far from the policy that played them."""
 
     def __init__(self, settings: PpoSettings) -> None:
+        super().__init__(settings)
         self.settings = settings
-        self.random = Random(settings.seed)
-        self.experience = self.clusters = Clusters(settings)
-        self.scorer = fresh_scorer(settings)
-        self.critic = fresh_critic(settings)
-        self.actor_descent = Descent(self.scorer, settings.learning_rate, settings, settings.gradient_norm)
-        self.critic_descent = Descent(self.critic, settings.critic_learning_rate, settings, settings.gradient_norm)
-        self.averages = Averages()
-
-    def parts(self) -> dict[str, Stateful]:
-        networks: dict[str, Stateful] = {"scorer": self.scorer, "critic": self.critic}
-        descents: dict[str, Stateful] = {"actor_descent": self.actor_descent, "critic_descent": self.critic_descent}
-        return networks | descents | {"random": self.random, "clusters": self.clusters}
 
     def advance(self) -> None:
-        settings = self.settings
-        rollout = collect(self.clusters, self.scorer, self.critic, settings.rollout, self.random)
-        advantage_TB = advantages(rollout, settings.gamma, settings.gae_lambda)
-        return_B = (advantage_TB + rollout.value_TB).flatten()
-        observation, action_B = rollout.observation_TB.flat(), rollout.action_TB.flatten()
-        old_B, advantage_B = rollout.log_probability_TB.flatten(), advantage_TB.flatten()
-        for _ in range(settings.epochs):
+        seen, action_B, old_B, advantage_B, return_B = self.play(self.settings)
+        for _ in range(self.settings.epochs):
             order = torch.randperm(len(action_B), generator=self.random.generator)
-            for part in torch.split(order, settings.batch):
-                seen = observation.at(part)
-                self.update_actor(seen, action_B[part], old_B[part], normalised(advantage_B[part]))
-                self.update_critic(seen, return_B[part])
+            for part in torch.split(order, self.settings.batch):
+                self.update_actor(seen.at(part), action_B[part], old_B[part], normalised(advantage_B[part]))
+                self.update_critic(seen.at(part), return_B[part])
         self.averages.add(advantage=advantage_B.abs().mean())
 
     def update_actor(self, observation: Observation, action_B: Tensor, old_B: Tensor, advantage_B: Tensor) -> None:

@@ -54,9 +54,6 @@ class Agreement:
     def __init__(self, settings: ImitationSettings) -> None:
         everything = demonstrations_of(settings)
         kept = torch.arange(len(everything)) % HELD_OUT == HELD_OUT - 1
-        if not kept.any():
-            problem = f"has {len(everything)} decisions"
-            raise InputError(problem, file=settings.decisions, expected=f"at least {HELD_OUT}")
         self.observation, self.action_B = everything.observation.at(kept), everything.action_B[kept]
         self.data_hash = everything.digest
 
@@ -76,7 +73,10 @@ def demonstrations_of(settings: ImitationSettings) -> Demonstrations:
     if not settings.recorded_nodes:
         raise InputError("is missing", field="--recorded-nodes", expected="the nodes the recording was made on")
     nodes = _nodes(settings.recorded_nodes)
-    return read_demonstrations(Path(settings.decisions), nodes, settings.candidates, settings.seed)
+    found = read_demonstrations(Path(settings.decisions), nodes, settings.candidates, settings.seed)
+    if len(found) < HELD_OUT:
+        raise InputError(f"has {len(found)} decisions", file=settings.decisions, expected=f"at least {HELD_OUT}")
+    return found
 
 
 def _nodes(text: str) -> tuple[Node, ...]:

@@ -25,7 +25,7 @@ class Regression:
         self.random = Random(settings.seed)
         self.experience = self.clusters = Clusters(settings)
         self.explorer = Explorer(settings, self.random)
-        self.replay = Replay(settings.buffer, self.clusters.observe())
+        self.replay = Replay(settings.buffer, settings.batch, self.clusters.observe())
         self.scorer = fresh_scorer(settings)
         self.descent = Descent(self.scorer, settings.learning_rate, settings)
         self.averages = Averages()
@@ -42,9 +42,9 @@ class Regression:
             self.update()
 
     def update(self) -> None:
-        if len(self.replay) < self.settings.batch:
+        if not self.replay.ready:
             return
-        drawn = self.replay.draw(self.settings.batch, self.random)
+        drawn = self.replay.draw(self.random)
         score_B = self.scorer(*drawn.observation).gather(-1, drawn.action_B[:, None])[:, 0]
         loss = mse_loss(score_B, drawn.reward_B * self.clusters.reward_scale)
         self.descent.step(loss, self.clusters.steps)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pilotage.model.errors import InputError
 from pilotage.training.observation import Observation, Random
 
 
@@ -23,9 +24,14 @@ class Transitions(NamedTuple):
 class Replay:
     """A ring over time, T rows of B clusters: what follows a decision is the next row, so nothing is stored twice."""
 
-    def __init__(self, decisions: int, like: Observation) -> None:
+    def __init__(self, decisions: int, batch: int, like: Observation) -> None:
         B = len(like.mask_BN)
         T = max(2, -(-decisions // B))
+        if batch > (T - 1) * B:
+            problem = f"{decisions} decisions are too few for batches of {batch}"
+            wanted = f"at least {B * (1 + -(-batch // B))}, or a smaller --batch"
+            raise InputError(problem, field="--buffer", expected=wanted)
+        self.batch = batch
         self.observation_TB = Observation(*(torch.zeros((T, *part.shape), dtype=part.dtype) for part in like))
         self.action_TB = torch.zeros((T, B), dtype=torch.int64)
         self.reward_TB = torch.zeros((T, B))
@@ -43,9 +49,15 @@ class Replay:
         """Decisions that can be drawn: the newest of each cluster has no next one yet."""
         return max(0, min(self.added, len(self.action_TB)) - 1) * self.action_TB.shape[1]
 
-    def draw(self, decisions: int, random: Random) -> Transitions:
+    @property
+    def ready(self) -> bool:
+        """There is a batch to draw."""
+        return len(self) >= self.batch
+
+    def draw(self, random: Random) -> Transitions:
+        """A batch of them, each with the same chance."""
         T, B = self.action_TB.shape
-        chosen = torch.randint(len(self), (decisions,), generator=random.generator)
+        chosen = torch.randint(len(self), (self.batch,), generator=random.generator)
         oldest = max(0, self.added - T)
         t, b = (oldest + chosen // B) % T, chosen % B
         return Transitions(

@@ -11,6 +11,7 @@ summary.json       how it ended, beside random and greedy placement
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import re
@@ -21,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilotage.model.errors import InputError
+from pilotage.policies.checkpoints import BEST
 from pilotage.training.run_names import run_names
 from pilotage.training.settings import TrainingSettings, read_settings, settings_text
 from pilotage.workloads.files import make_directory, remove_partial_files, replace_file
 
-BEST = "best"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
 
@@ -61,10 +62,7 @@ class RunDirectory:
         file = path / "settings.json"
         if not file.is_file():
             raise InputError("has no settings.json", file=path, expected="the directory of a training")
-        for left in path.glob(f".{BEST}.*"):  # by a process that was killed while it wrote the checkpoint
-            shutil.rmtree(left)
-        remove_partial_files(path)
-        return cls(path, *read_settings(file.read_text(), file))
+        return cls(path, *read_settings(file.read_bytes(), file))
 
     @property
     def state(self) -> Path:
@@ -78,6 +76,11 @@ class RunDirectory:
     def events(self) -> Path:
         return self.path / "events"
 
+    @property
+    def logger(self) -> logging.Logger:
+        """Who wants to see the lines of the log adds a handler to it."""
+        return logging.getLogger(f"pilotage.training.{self.path.name}")
+
     def write_curve(self, rows: list[dict[str, float]]) -> None:
         """All rows anew, so that a run that goes on has none too many."""
         columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -90,15 +93,27 @@ class RunDirectory:
 
     @contextmanager
     def log(self) -> Iterator[logging.Logger]:
-        """Writes to the log file while the block lasts."""
-        logger = logging.getLogger(f"pilotage.training.{self.path.name}")
-        handler = logging.FileHandler(self.path / "train.log")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        try:
-            yield logger
-        finally:
-            logger.removeHandler(handler)
-            handler.close()
+        """Writes to the log file while the block lasts. Meanwhile no other process may go on with this run."""
+        logger = self.logger
+        with (self.path / "train.log").open("a") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                problem = "another process is training there"
+                raise InputError(problem, file=self.path, expected="to wait until it ends") from None
+            self._tidy()
+            handler = logging.StreamHandler(stream)
+            handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+            logger.addHandler(handler)
+            logger.setLevel(logging.INFO)
+            logger.propagate = False
+            try:
+                yield logger
+            finally:
+                logger.removeHandler(handler)
+
+    def _tidy(self) -> None:
+        """Removes what a process left that was killed while it wrote."""
+        for left in self.path.glob(f".{BEST}.*"):
+            shutil.rmtree(left)
+        remove_partial_files(self.path)

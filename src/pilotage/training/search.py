@@ -1,12 +1,13 @@
 """Search for better settings: Optuna proposes, each proposal is trained, its best validation is its worth.
 
-A directory holds the fixed settings, Optuna's journal and a run directory per trial. A search that was killed goes on
-with the trial it was in, from that trial's own newest state.
+A directory holds the settings of all trials, the names of those that are fixed (fixed.json), Optuna's journal and a run
+directory per trial. A search that was killed goes on with the trial it was in, from that trial's own newest state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple, get_type_hints
@@ -17,9 +18,13 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import Trial, TrialState
 
 from pilotage.model.errors import InputError, UnknownNameError
+from pilotage.training.algorithms import make_learner
 from pilotage.training.loop import train
 from pilotage.training.run_directory import RunDirectory
-from pilotage.training.settings import TrainingSettings, default_settings, search_ranges, settings_from
+from pilotage.training.settings import SearchRange, TrainingSettings, default_settings, search_ranges, settings_from
+from pilotage.workloads.files import replace_file
+
+FIXED = "fixed.json"
 
 
 class Found(NamedTuple):
@@ -57,17 +62,30 @@ class Search:
     path: Path
     agent: str
     settings: TrainingSettings  # what all trials share
+    fixed: frozenset[str] = frozenset()  # names of settings that are not searched for
 
     @classmethod
-    def fresh(cls, out: Path, name: str | None, agent: str, settings: TrainingSettings) -> Search:
-        return cls(RunDirectory.fresh(out, name, agent, settings).path, agent, settings)
+    def fresh(cls, out: Path, name: str | None, agent: str, given: Mapping[str, object]) -> Search:
+        """Settings that are given are fixed; the others that have a range are searched for."""
+        settings = settings_from(agent, given)
+        if not search_ranges(settings).keys() - given.keys():
+            raise InputError("leaves nothing to search for", field="--set", expected="fewer settings")
+        make_learner(settings)  # what cannot be trained is refused before anything is written
+        path = RunDirectory.fresh(out, name, agent, settings).path
+        replace_file(path / FIXED, (json.dumps(sorted(given)) + "\n").encode())
+        return cls(path, agent, settings, frozenset(given))
 
     @classmethod
     def existing(cls, path: Path, agent: str) -> Search:
         run = RunDirectory.existing(path)
-        if run.agent != agent or run.state.exists():
+        if run.agent != agent or not (path / FIXED).is_file():
             raise InputError("is no search for this agent", file=path, expected=f"a search for {agent}")
-        return cls(path, agent, run.settings)
+        return cls(path, agent, run.settings, _read_fixed(path / FIXED))
+
+    @property
+    def ranges(self) -> dict[str, SearchRange]:
+        """Where to look, by setting."""
+        return {name: wanted for name, wanted in search_ranges(self.settings).items() if name not in self.fixed}
 
     def carry_on(self, trials: int, watch: Callable[[int, float], None]) -> Found:
         """Goes on until there are `trials` finished ones."""
@@ -92,7 +110,7 @@ class Search:
             study.enqueue_trial(trial.params, user_attrs=trial.user_attrs)
 
     def _worth(self, trial: Trial) -> float:
-        values = {name: self._suggestion(trial, name) for name in search_ranges(self.settings)}
+        values = {name: self._suggestion(trial, name) for name in self.ranges}
         settings = self._with(values)
         if "directory" not in trial.user_attrs:
             trial.set_user_attr("directory", f"trial-{trial.number:04}")
@@ -108,7 +126,7 @@ class Search:
         return best
 
     def _suggestion(self, trial: Trial, name: str) -> float | int:
-        low, high, log = search_ranges(self.settings)[name]
+        low, high, log = self.ranges[name]
         if isinstance(getattr(self.settings, name), int):
             return trial.suggest_int(name, int(low), int(high), log=log)
         return trial.suggest_float(name, low, high, log=log)
@@ -116,6 +134,16 @@ class Search:
     def _with(self, values: dict[str, float]) -> TrainingSettings:
         """Widths become multiples of the heads, which share them."""
         given = asdict(self.settings) | values
-        if given["network"] == "graph":
+        if given["network"] == "graph" and "hidden" in values:
             given["hidden"] = max(1, round(given["hidden"] / given["heads"])) * given["heads"]
         return settings_from(self.agent, given)
+
+
+def _read_fixed(file: Path) -> frozenset[str]:
+    try:
+        content = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise InputError(f"is not JSON: {error}", file=file) from None
+    if not isinstance(content, list) or not all(isinstance(name, str) for name in content):
+        raise InputError("is no list of names", file=file, expected="names of settings")
+    return frozenset(content)

@@ -49,7 +49,9 @@ class TrainingSettings:
     env: str = option("balance", "Environment: balance, packing or load.", ENVIRONMENT)
     nodes: str = option("", "Nodes of each episode, fewest-most; if not given 3-16, in packing 8-24.", ENVIRONMENT)
     pods_per_node: float = option(0.0, "Pods / nodes of an episode; 0 = the environment's own.", ENVIRONMENT, (0, 1e4))
-    workload: str = option("", "Pods: uniform, mixed, gpu, gangs; if not given mixed, in packing gpu.", ENVIRONMENT)
+    workload: str = option(
+        "", "Pods: uniform, mixed or a shipped trace; else mixed, in packing openb-like.", ENVIRONMENT
+    )
     objectives: str = option("", "Reward, as balance=1,load=0.2; if not given the environment's own.", ENVIRONMENT)
     node_changes: float = option(0.0, "Chance per step that a node fails or comes back.", ENVIRONMENT, (0, 1))
     copies: int = option(64, "Clusters that are played at once.", ENVIRONMENT, (1, 65_536))
@@ -159,10 +161,10 @@ def settings_text(agent: str, settings: TrainingSettings) -> str:
     return json.dumps({"agent": agent} | asdict(settings), indent=2) + "\n"
 
 
-def read_settings(text: str, file: object) -> tuple[str, TrainingSettings]:
+def read_settings(text: str | bytes, file: object) -> tuple[str, TrainingSettings]:
     """Agent and settings of a run directory, checked as options of the command line are."""
     try:
-        content = json.loads(text)
+        content = json.loads(text)  # a text that is not UTF-8 is a ValueError too
     except ValueError as error:
         raise InputError(f"is not JSON: {error}", file=file) from None
     if not isinstance(content, dict):
