@@ -35,6 +35,7 @@ def test_figures_of_a_small_mix() -> None:
     assert (facts.several, facts.several_gpu) == ((2,), (1.0,))
     assert facts.crowding == pytest.approx(2 / gpus * 8 / 4), "two nodes with three devices have room for two each"
     assert facts.cpu_only == pytest.approx(70000 / 110000)
+    assert facts.bulk == pytest.approx((30 * 1 + 10 * 16) / 70 / (144 / 5)), "mean over 70 cores; five nodes"
     assert facts.tied_M.tolist() == pytest.approx([2 / gpus * 8 / 2, 0.0])
 
 

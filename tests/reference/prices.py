@@ -125,6 +125,8 @@ class Twin:
         weights = self.part["weights"].reshape(len(POD_KINDS), -1)[row].copy()
         scarce, only = (self.part[f"{name}_weights"].reshape(len(POD_KINDS), 3)[row] for name in ("scarce", "only"))
         weights[[7, 0, 10]] += self.scarce * scarce + self.only * only  # CPU per GPU, CPU left, usable
+        if shape.gpu_count == 0:
+            weights[[7, 0, 10]] += self.scarce * self.facts.bulk * self.part["bulky_weights"]
         weights[1] += self.tight * self.part["tight_weights"][row]  # memory left
         return change + float(weights @ self._figures(shape, view, devices, after))
 

@@ -19,6 +19,7 @@ from pilotage.training.evolution import EvolutionSettings, Workloads
 from pilotage.training.evolution_directory import EvolutionDirectory
 from pilotage.training.evolution_start import prepared_workloads, prior, start_parameters
 from pilotage.training.evolving import evolve
+from pilotage.training.run_directory import alone_in
 from pilotage.training.trials import Figures
 from pilotage.training.workers import LocalWorkers, Task
 
@@ -114,6 +115,13 @@ def test_a_stopped_one_goes_on_exactly(
         stream.write(b'{"number": 99, "val')  # as a kill would leave it
     evolve(EvolutionDirectory.existing(path), LocalWorkers(1))
     assert files(path) == files(whole[0])
+
+
+def test_two_processes_do_not_share_an_evolution(workloads: Workloads, tmp_path: Path) -> None:
+    directory = fresh(tmp_path / "shared", workloads)
+    with alone_in(directory.path), pytest.raises(InputError, match="another process is training there"):
+        evolve(directory, LocalWorkers(1))
+    assert not (directory.path / "generations.jsonl").exists()
 
 
 def test_processes_find_the_same(workloads: Workloads, whole: tuple[Path, Recorder], tmp_path: Path) -> None:

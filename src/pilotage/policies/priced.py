@@ -58,6 +58,7 @@ LAYOUT = {
     "gpu_pods": 3,
     "model": 2,
     "scarce_weights": len(POD_KINDS) * len(ABOUT_CPU),
+    "bulky_weights": len(ABOUT_CPU),
     "scarce_cpu": len(CPU_KNOTS),
     "scarce_served": SERVED,
     "scarce_memory": len(MEMORY_KNOTS),
@@ -78,6 +79,7 @@ LAYOUT = {
 }
 # Parts of the parameter vector. "scarce": times how scarce CPU is; "tight": times how scarce memory is; "only": times
 # the share of CPU that pods without GPU ask for; "multi", "shared": times the share of GPU that such pods ask for;
+# "bulky": of pods without GPU, times how scarce CPU is and how large these pods are;
 # "crowded": times how much of the room for pods with several devices they ask for.
 PARAMETERS = sum(LAYOUT.values())
 
@@ -160,6 +162,7 @@ def _weights(part: dict[str, FloatArray], facts: WorkloadFacts) -> FloatArray:
     weight_KX = part["weights"].reshape(len(POD_KINDS), len(FIGURES)).copy()
     about_cpu = facts.scarcity * part["scarce_weights"] + facts.cpu_only * part["only_weights"]
     weight_KX[:, ABOUT_CPU] += about_cpu.reshape(len(POD_KINDS), len(ABOUT_CPU))
+    weight_KX[POD_KINDS.index("cpu"), ABOUT_CPU] += facts.scarcity * facts.bulk * part["bulky_weights"]
     weight_KX[:, MEMORY_LEFT] += facts.memory_scarcity * part["tight_weights"]
     return weight_KX
 

@@ -11,6 +11,7 @@ from pilotage.policies.api import WorkloadMix
 
 PLENTY, RANGE = 0.82, 0.205  # CPU or memory asked for at full GPU load / capacity: scarce above PLENTY
 MOST_SCARCE = 2.0  # beyond this a workload is no longer about GPUs
+MOST_BULK = 0.5
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class WorkloadFacts:
     scarcity: float  # of CPU, 0 = plenty
     memory_scarcity: float
     cpu_only: float  # share of the CPU that pods without GPU ask for
+    bulk: float  # CPU of such a pod / of a node, on the mean over the CPU they ask for
     multi: float  # share of the GPU that pods with several devices ask for
     shared: float  # share of the GPU that pods with a part of a device ask for
     sizes: tuple[int, ...]  # of share pods, milli
@@ -59,6 +61,7 @@ class WorkloadFacts:
             scarcity=_scarcity(float(all_cpu.sum()) * at_full_load, mix.cluster.cpu_milli),
             memory_scarcity=_scarcity(float(all_memory.sum()) * at_full_load, mix.cluster.memory_bytes),
             cpu_only=float(all_cpu[~with_gpu].sum()) / max(float(all_cpu.sum()), 1.0),
+            bulk=_bulk(mix, cpu_S[~with_gpu], all_cpu[~with_gpu]),
             multi=float(gpu_S[devices_S > 1].sum()) / total,
             shared=float(gpu_S[shares].sum()) / total,
             sizes=tuple(sizes.tolist()),
@@ -94,6 +97,12 @@ class WorkloadFacts:
 
 def _scarcity(asked: float, capacity: int) -> float:
     return min(max(0.0, asked / max(capacity, 1) - PLENTY) / RANGE, MOST_SCARCE)
+
+
+def _bulk(mix: WorkloadMix, cpu_P: IntArray, all_cpu_P: IntArray) -> float:
+    of_a_node = mix.cluster.cpu_milli / max(sum(mix.cluster.nodes_D), 1)
+    of_a_pod = float((cpu_P * all_cpu_P.astype(np.float64)).sum()) / max(float(all_cpu_P.sum()), 1.0)
+    return min(of_a_pod / max(of_a_node, 1.0), MOST_BULK)
 
 
 def _share_within(

@@ -29,7 +29,7 @@ from pilotage.sim.seeds import TRAINING, VALIDATION
 from pilotage.sim.specs import TraceSource
 from pilotage.training.evolution import SEEDS_OF_A_TRAINING, EvolutionSettings, Generation, Workloads
 from pilotage.training.trials import BASELINES, Yardstick
-from pilotage.workloads.files import make_directory, remove_partial_files, replace_file
+from pilotage.workloads.files import make_directory, replace_file
 
 SETTINGS, GENERATIONS = "settings.json", "generations.jsonl"
 MAX_BYTES = 256 * 1024 * 1024
@@ -76,7 +76,6 @@ class EvolutionDirectory:
     def existing(cls, path: Path) -> EvolutionDirectory:
         """As it was created; traces that have changed since are refused."""
         file = path / SETTINGS
-        remove_partial_files(path)
         root = JsonField.of(_content(file), file)
         root.only(("agent", "name", "settings", "given", "varied", "start"))
         root.get("agent").same_as("evolution", "the directory of an evolution")

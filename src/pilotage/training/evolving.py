@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pilotage.training.events import open_events
 from pilotage.training.evolution import Evolution, Generation
 from pilotage.training.evolution_directory import EvolutionDirectory
+from pilotage.training.run_directory import alone_in
 from pilotage.training.workers import Workers
 
 
@@ -28,6 +29,13 @@ def evolve(
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Goes on from what the directory holds. `stop` ends it early, between generations."""
+    with alone_in(directory.path):
+        return _evolve(directory, workers, watch, stop)
+
+
+def _evolve(
+    directory: EvolutionDirectory, workers: Workers, watch: Callable[[Generation], None], stop: Callable[[], bool]
+) -> Outcome:
     done = directory.past()
     evolution = Evolution(directory.start, directory.workloads, directory.settings, workers, tuple(done))
     with open_events(directory.events, len(done)) as events:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -95,13 +96,7 @@ class RunDirectory:
     def log(self) -> Iterator[logging.Logger]:
         """Writes to the log file while the block lasts. Meanwhile no other process may go on with this run."""
         logger = self.logger
-        with (self.path / "train.log").open("a") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                problem = "another process is training there"
-                raise InputError(problem, file=self.path, expected="to wait until it ends") from None
-            self._tidy()
+        with alone_in(self.path), (self.path / "train.log").open("a") as stream:
             handler = logging.StreamHandler(stream)
             handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
             logger.addHandler(handler)
@@ -112,8 +107,23 @@ class RunDirectory:
             finally:
                 logger.removeHandler(handler)
 
-    def _tidy(self) -> None:
-        """Removes what a process left that was killed while it wrote."""
-        for left in self.path.glob(f".{BEST}.*"):
+
+@contextmanager
+def alone_in(path: Path) -> Iterator[None]:
+    """No other process trains there while the block lasts; what one left that was killed as it wrote is removed."""
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        _lock(directory, path)
+        for left in path.glob(f".{BEST}.*"):
             shutil.rmtree(left)
-        remove_partial_files(self.path)
+        remove_partial_files(path)
+        yield
+    finally:
+        os.close(directory)
+
+
+def _lock(directory: int, path: Path) -> None:
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError("another process is training there", file=path, expected="to wait until it ends") from None

@@ -1,0 +1,50 @@
+"""Policies that price leftovers, on clusters that changed since they were prepared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pilotage.model.cluster import ClusterState, Node
+from pilotage.model.workload import PodShape
+from pilotage.policies.api import ClusterSize, DecisionBatch, WorkloadMix
+from pilotage.policies.encode import encode_nodes, pod_features
+from pilotage.policies.priced import PARAMETERS, Priced
+
+SHAPES = (
+    PodShape(1000, 10, 300, 1),
+    PodShape(1000, 10, 1000, 1),
+    PodShape(2000, 20, 1000, 2, gpu_models="A"),
+    PodShape(500, 10),
+)
+
+
+def cluster(*nodes: Node) -> ClusterState:
+    return ClusterState(nodes)
+
+
+def scores(policy: Priced, state: ClusterState, shape: PodShape) -> list[float]:
+    nodes = len(state.nodes)
+    out_BN, device_BN = np.full((1, nodes), np.nan), np.full((1, nodes), -1, np.int64)
+    batch = DecisionBatch(
+        np.array([pod_features(shape, 0.0)], np.float64),
+        encode_nodes(state, np.arange(nodes))[None],
+        state.arrays.device_left_ND[None],
+        np.ones((1, nodes), np.bool_),
+    )
+    policy.score(batch, out_BN, device_BN)
+    return [float(score) for score in out_BN[0]]
+
+
+def test_nodes_with_more_devices_and_other_models_than_were_known() -> None:
+    """They are scored as nodes without a model, with the most devices that were known."""
+    known = cluster(Node("small", 8000, 100, 110, 2, "A"))
+    mix = WorkloadMix(SHAPES, np.array([3, 2, 1, 4]), known.models, 2, cluster=ClusterSize.of(known))
+    policy = Priced("p@1", np.random.default_rng(0).normal(size=PARAMETERS)).prepare(mix)
+    grown = cluster(
+        Node("a", 8000, 100, 110, 2, "A"), Node("b", 64000, 900, 110, 16, "B"), Node("c", 8000, 100, 110, 2, "C")
+    )
+    for shape in SHAPES:
+        found = scores(policy, grown, shape)
+        assert np.isfinite(found).all()
+        assert found[0] == pytest.approx(scores(policy, known, shape)[0]), "the known node as before"
