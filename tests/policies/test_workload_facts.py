@@ -7,7 +7,7 @@ import pytest
 
 from pilotage.model.workload import PodShape
 from pilotage.policies.api import ClusterSize, WorkloadMix
-from pilotage.policies.workload_facts import MOST_SCARCE, PLENTY, RANGE, WorkloadFacts
+from pilotage.policies.workload_facts import MOST_SCARCE, PLENTY, RANGE, UNCROWDED, WorkloadFacts
 
 SHAPES = (
     PodShape(cpu_milli=1000, memory_bytes=10),
@@ -33,7 +33,8 @@ def test_figures_of_a_small_mix() -> None:
     memory = (30 * 10 + 10 * 20 + 2000) / gpus * 8 / 3500
     assert facts.memory_scarcity == pytest.approx((memory - PLENTY) / RANGE)
     assert (facts.several, facts.several_gpu) == ((2,), (1.0,))
-    assert facts.crowding == pytest.approx(2 / gpus * 8 / 4), "two nodes with three devices have room for two each"
+    used = 2 / gpus * 8 / 4  # two nodes with three devices have room for two each
+    assert facts.crowding == pytest.approx((used - UNCROWDED) / (1 - UNCROWDED))
     assert facts.cpu_only == pytest.approx(70000 / 110000)
     assert facts.bulk == pytest.approx((30 * 1 + 10 * 16) / 70 / (144 / 5)), "mean over 70 cores; five nodes"
     assert facts.tied_M.tolist() == pytest.approx([2 / gpus * 8 / 2, 0.0])

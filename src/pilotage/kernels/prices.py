@@ -67,8 +67,10 @@ CPU_SHARE = MEMORY_RATIO + RATIOS  # h
 MEMORY_SHARE = CPU_SHARE + RATIOS  # k
 BY_CPU = MEMORY_SHARE + RATIOS  # t0, t1, t2 by CPU left in steps, one beside the other
 WEIGHTS = BY_CPU + 3 * CPU_STEPS  # linear part, a row per class of pod
-SCALES = WEIGHTS + 4 * len(FIGURES)  # 1 / rc (milli per GPU), 1 / rm (bytes), whether h or k is not 0
-IDLE_DEVICES = SCALES + 3  # b by idle devices, up to MAX_DEVICES
+SCALES = WEIGHTS + 4 * len(
+    FIGURES
+)  # 1 / rc (milli per GPU), 1 / rm (bytes), whether h or k is not 0, whether USABLE is
+IDLE_DEVICES = SCALES + 4  # b by idle devices, up to MAX_DEVICES
 MODELS = IDLE_DEVICES + MAX_DEVICES + 1  # s by model; first = no model
 
 
@@ -129,12 +131,13 @@ class Spot(NamedTuple):
 
 
 @inlined_inner
-def spot_of(typical: Typical, node_NF: FloatArray, n: int, cpu: float) -> Spot:
+def spot_of(prices: FloatArray, typical: Typical, node_NF: FloatArray, n: int, cpu: float) -> Spot:
     """Node n with so much CPU left. A model that the tables do not know counts as none."""
     model = int(node_NF[n, GPU_MODEL]) + 1
     if model >= typical.share_value_MCL.shape[0]:
         model = 0
-    return Spot(n, int(node_NF[n, GPU_COUNT]), int(node_NF[n, GPU_IDLE]), model, cpu_class(typical, int(cpu)))
+    level = cpu_class(typical, int(cpu)) if prices[SCALES + 3] != 0.0 else 0
+    return Spot(n, int(node_NF[n, GPU_COUNT]), int(node_NF[n, GPU_IDLE]), model, level)
 
 
 @inlined_inner
@@ -163,9 +166,11 @@ def worth_before(
 ) -> tuple[float, float, float]:
     """Of node n as it is: V without the terms of its devices, the GPU that typical pods could use, class of its CPU."""
     cpu, memory, gpus = node_NF[n, CPU_FREE], node_NF[n, MEMORY_FREE], node_NF[n, GPU_FREE] * 0.001
-    spot = spot_of(typical, node_NF, n, cpu)
-    value = shared_value(prices, node_NF, n, cpu, memory, gpus)
-    return value, usable_milli(typical, spot, left_ND) * 0.001, float(spot.level)
+    value, usable = shared_value(prices, node_NF, n, cpu, memory, gpus), 0.0
+    spot = spot_of(prices, typical, node_NF, n, cpu)
+    if prices[SCALES + 3] != 0.0:
+        usable = usable_milli(typical, spot, left_ND) * 0.001
+    return value, usable, float(spot.level)
 
 
 @inlined_inner
@@ -177,7 +182,8 @@ def best_share_device(
     opens = -prices[first + IDLE] / MOST_DEVICES
     if spot.idle > 0:
         opens += prices[IDLE_DEVICES + spot.idle - 1] - prices[IDLE_DEVICES + spot.idle]
-        opens += per_usable * (usable_idle(typical, spot, spot.idle - 1) - usable_idle(typical, spot, spot.idle))
+        if per_usable != 0.0:
+            opens += per_usable * (usable_idle(typical, spot, spot.idle - 1) - usable_idle(typical, spot, spot.idle))
     best, device = -1e300, -1
     for d in range(spot.devices):
         left = left_ND[spot.n, d]
@@ -185,7 +191,8 @@ def best_share_device(
             continue
         rest = left - milli
         change = prices[DEVICE + rest] - prices[DEVICE + left] + per_milli * rest
-        change += per_usable * (usable_on_device(typical, spot, rest) - usable_on_device(typical, spot, left))
+        if per_usable != 0.0:
+            change += per_usable * (usable_on_device(typical, spot, rest) - usable_on_device(typical, spot, left))
         if left == 1000:
             change += opens
         if change > best:
@@ -228,7 +235,7 @@ def priced_best_device(
     cpu = node_NF[n, CPU_FREE] - pod_PF[p, POD_CPU]
     memory = node_NF[n, MEMORY_FREE] - pod_PF[p, POD_MEMORY]
     gpus = (node_NF[n, GPU_FREE] - milli * wanted) * 0.001
-    spot = spot_of(typical, node_NF, n, cpu)
+    spot = spot_of(prices, typical, node_NF, n, cpu)
     count, idle = spot.devices, spot.idle
     score, device = shared_value(prices, node_NF, n, cpu, memory, gpus) - before[0], -1
     if wanted == 1 and milli < 1000:

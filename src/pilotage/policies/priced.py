@@ -107,14 +107,14 @@ def parts_of(vector: FloatArray) -> dict[str, FloatArray]:
 def prices_of(parameters: FloatArray, mix: WorkloadMix) -> FloatArray:
     """The tables of one workload, in the order of kernels.prices."""
     part, facts = parts_of(parameters), WorkloadFacts.of(mix)
-    by_model = facts.tied_M
+    by_model, weight_KX = facts.tied_M, _weights(part, facts)
     tables = (
         _device_table(part, facts),
         *_ratio_tables(part, facts),
         _cpu_tables(part, facts).ravel(),
-        _weights(part, facts).ravel(),
+        weight_KX.ravel(),
         [1 / facts.cpu_per_gpu, 1 / facts.memory_per_gpu],
-        [float(part["cpu_share"].any() or part["memory_share"].any())],
+        [float(part["cpu_share"].any() or part["memory_share"].any()), float(weight_KX[:, USABLE].any())],
         _idle_table(part, facts),
         [0.0],
         part["model"][0] * by_model + part["model"][1] * np.minimum(by_model, 1) ** 2,

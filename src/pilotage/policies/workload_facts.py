@@ -12,6 +12,7 @@ from pilotage.policies.api import WorkloadMix
 PLENTY, RANGE = 0.82, 0.205  # CPU or memory asked for at full GPU load / capacity: scarce above PLENTY
 MOST_SCARCE = 2.0  # beyond this a workload is no longer about GPUs
 MOST_BULK = 0.5
+UNCROWDED = 0.6  # of the GPU that nodes have for pods with several devices
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class WorkloadFacts:
     tied_M: FloatArray  # GPU asked for of this model alone / what there is of it
     several: tuple[int, ...]  # devices of pods with several
     several_gpu: tuple[float, ...]  # share of their GPU that is asked for in each number
-    crowding: float  # GPU that pods with several ask for at full load / what nodes have for them, where it is most
+    crowding: float  # how much of the room for pods with several they ask for, 0 = at most UNCROWDED, 1 = all
     cpu_only_cpu_P: IntArray  # CPU of the CPU-only shapes, milli
     cpu_only_pods_P: IntArray  # how many pods have each
     gpu_cpu_P: IntArray  # CPU of the shapes with GPU, milli
@@ -124,11 +125,12 @@ def _served(needed_P: FloatArray, gpu_P: FloatArray, ratio_Q: FloatArray) -> Flo
 
 
 def _crowding(mix: WorkloadMix, several: IntArray, gpu: FloatArray) -> float:
-    """Pods with more devices count too: they need room of the same kind."""
+    """For the number of devices where it is most. Pods with more devices count too: they need the same room."""
     nodes_D = np.array(mix.cluster.nodes_D or [0], np.int64)
     room = [(number * (np.arange(len(nodes_D)) // number) * nodes_D).sum() for number in several.tolist()]
     asked = np.cumsum(gpu[::-1])[::-1]
-    return min(max((wanted / max(there, 1) for wanted, there in zip(asked, room, strict=True)), default=0.0), 1.0)
+    used = max((wanted / max(there, 1) for wanted, there in zip(asked, room, strict=True)), default=0.0)
+    return min(max(0.0, used - UNCROWDED) / (1 - UNCROWDED), 1.0)
 
 
 def _tied(mix: WorkloadMix, gpu_S: FloatArray) -> FloatArray:
