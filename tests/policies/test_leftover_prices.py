@@ -65,6 +65,12 @@ def test_a_workload_without_shares_prices_whole_devices_alone() -> None:
     assert rows["packing_price_2"][999] == 0.0
 
 
+def test_what_is_usable_weighs_the_gpu_that_pods_ask_for() -> None:
+    """One GPU in halves and three whole ones: a half left serves a quarter of what is asked for."""
+    usable = rows_of({500: 2}, 3)["usable"]
+    assert (usable[499], usable[500], usable[1000]) == pytest.approx((0.0, 0.5 * 0.25, 1.0))
+
+
 def test_the_same_mix_gives_the_same_prices() -> None:
     sizes, pods = np.array([120, 470, 810]), np.array([30, 70, 100])
     assert np.array_equal(packing_prices(sizes, pods, 40), packing_prices(sizes, pods, 40))

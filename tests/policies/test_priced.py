@@ -19,10 +19,6 @@ SHAPES = (
 )
 
 
-def cluster(*nodes: Node) -> ClusterState:
-    return ClusterState(nodes)
-
-
 def scores(policy: Priced, state: ClusterState, shape: PodShape) -> list[float]:
     nodes = len(state.nodes)
     out_BN, device_BN = np.full((1, nodes), np.nan), np.full((1, nodes), -1, np.int64)
@@ -38,11 +34,11 @@ def scores(policy: Priced, state: ClusterState, shape: PodShape) -> list[float]:
 
 def test_nodes_with_more_devices_and_other_models_than_were_known() -> None:
     """They are scored as nodes without a model, with the most devices that were known."""
-    known = cluster(Node("small", 8000, 100, 110, 2, "A"))
+    known = ClusterState([Node("small", 8000, 100, 110, 2, "A")])
     mix = WorkloadMix(SHAPES, np.array([3, 2, 1, 4]), known.models, 2, cluster=ClusterSize.of(known))
     policy = Priced("p@1", np.random.default_rng(0).normal(size=PARAMETERS)).prepare(mix)
-    grown = cluster(
-        Node("a", 8000, 100, 110, 2, "A"), Node("b", 64000, 900, 110, 16, "B"), Node("c", 8000, 100, 110, 2, "C")
+    grown = ClusterState(
+        [Node("a", 8000, 100, 110, 2, "A"), Node("b", 64000, 900, 110, 16, "B"), Node("c", 8000, 100, 110, 2, "C")]
     )
     for shape in SHAPES:
         found = scores(policy, grown, shape)

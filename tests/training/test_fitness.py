@@ -45,6 +45,12 @@ def test_failed_pods_without_gpu_or_with_several_cost() -> None:
     assert packing(allocation=96.5, failed_cpu=80) == packing(allocation=96.5), "fewer bring nothing"
 
 
+def test_failed_pods_cost_less_on_a_workload_for_breadth() -> None:
+    own = replace(BASE, allocation=96.8, failed_cpu=110)
+    given, breadth = (fitness("packing", own, BASE, ROOM, given=given) for given in (True, False))
+    assert given < breadth < fitness("packing", replace(own, failed_cpu=BASE.failed_cpu), BASE, ROOM, given=False)
+
+
 def test_a_workload_gone_wrong_counts_by_its_logarithm() -> None:
     """Worse is still worse, but losing nine rooms more costs about two."""
     bad, worse = (fitness("packing", replace(BASE, allocation=a), BASE, ROOM, given=False) for a in (94.0, 76.0))

@@ -53,6 +53,17 @@ def test_every_pod_of_a_family_fits_somewhere(name: str) -> None:
     assert [finding for finding in check(*trace_by_name(name)) if finding.severity == "error"] == []
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_varied_traces_run_out_of_gpus_first(seed: int) -> None:
+    """When all GPUs are asked for, CPU and memory are not."""
+    trace = varied_trace(seed)
+    shapes = [trace.workload.shapes[s] for s in trace.workload.shape_P]
+    gpus = sum(node.gpu_count for node in trace.nodes) / sum(shape.total_gpu_milli for shape in shapes) * 1000
+    for asked in ("cpu_milli", "memory_bytes"):
+        there = sum(getattr(node, asked) for node in trace.nodes)
+        assert sum(getattr(shape, asked) for shape in shapes) * gpus < there, asked
+
+
 def test_a_range_of_numbers_is_that_many_names() -> None:
     assert expanded("varied-8..11") == ("varied-8", "varied-9", "varied-10", "varied-11")
     assert expanded("balance-mixed-3..3") == ("balance-mixed-3",)

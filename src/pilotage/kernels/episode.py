@@ -14,7 +14,7 @@ from pilotage.kernels.feasibility import narrowing_reason
 from pilotage.kernels.features import DRAW_STEPS, POD_DRAW, random_unit
 from pilotage.kernels.meters import METERS, settle
 from pilotage.kernels.neighbours import look_around
-from pilotage.kernels.prices import priced_best_device, worth_before
+from pilotage.kernels.prices import priced_share_device
 from pilotage.kernels.scene import SEQUENCE, Scene
 from pilotage.kernels.scoring import fgd_best_device
 from pilotage.model.workload import FloatArray, IntArray
@@ -96,11 +96,9 @@ def devices_on(scene: Scene, rules: Rules, device_rule: int, s: int, node: int, 
         return shapes.devices_S[s]
     shares = shapes.gpu_count_S[s] == 1 and shapes.gpu_milli_S[s] < 1000
     if device_rule == BEST_PRICED and shares:
-        before = worth_before(rules.prices, rules.typical, scene.node_NF, node, cluster.device_left_ND)
-        best = priced_best_device(
-            rules.prices, rules.typical, shapes.pod_SF, s, scene.node_NF, node, cluster.device_left_ND, before
+        return 1 << priced_share_device(
+            rules.prices, rules.typical, shapes.pod_SF, s, scene.node_NF, node, cluster.device_left_ND
         )
-        return 1 << best[1]
     if device_rule == LEAST_FRAGMENTED and shares:
         return 1 << fgd_best_device(rules.typical, shapes.pod_SF, s, scene.node_NF, node, cluster.device_left_ND)[1]
     return choose_devices(

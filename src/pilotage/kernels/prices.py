@@ -67,9 +67,8 @@ CPU_SHARE = MEMORY_RATIO + RATIOS  # h
 MEMORY_SHARE = CPU_SHARE + RATIOS  # k
 BY_CPU = MEMORY_SHARE + RATIOS  # t0, t1, t2 by CPU left in steps, one beside the other
 WEIGHTS = BY_CPU + 3 * CPU_STEPS  # linear part, a row per class of pod
-SCALES = WEIGHTS + 4 * len(
-    FIGURES
-)  # 1 / rc (milli per GPU), 1 / rm (bytes), whether h or k is not 0, whether USABLE is
+# 1 / rc (milli per GPU), 1 / rm (bytes), whether h or k is not 0, whether a weight of USABLE is not 0
+SCALES = WEIGHTS + 4 * len(FIGURES)
 IDLE_DEVICES = SCALES + 4  # b by idle devices, up to MAX_DEVICES
 MODELS = IDLE_DEVICES + MAX_DEVICES + 1  # s by model; first = no model
 
@@ -216,6 +215,16 @@ def several_devices(
     usable += usable_idle(typical, spot, spot.idle - opened) - usable_idle(typical, spot, spot.idle)
     change += prices[IDLE_DEVICES + spot.idle - opened] - prices[IDLE_DEVICES + spot.idle]
     return change + prices[first + USABLE] * 0.001 * usable - prices[first + IDLE] * opened / MOST_DEVICES
+
+
+@kernel
+def priced_share_device(
+    prices: FloatArray, typical: Typical, pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int, left_ND: IntArray
+) -> int:
+    """The device that a share pod gets on the node: the one its score is for."""
+    milli = int(pod_PF[p, POD_GPU_MILLI])
+    spot = spot_of(prices, typical, node_NF, n, node_NF[n, CPU_FREE] - pod_PF[p, POD_CPU])
+    return best_share_device(prices, typical, WEIGHTS + pod_class(milli, 1) * len(FIGURES), left_ND, spot, milli)[1]
 
 
 @kernel

@@ -107,7 +107,7 @@ def parts_of(vector: FloatArray) -> dict[str, FloatArray]:
 def prices_of(parameters: FloatArray, mix: WorkloadMix) -> FloatArray:
     """The tables of one workload, in the order of kernels.prices."""
     part, facts = parts_of(parameters), WorkloadFacts.of(mix)
-    by_model, weight_KX = facts.tied_M, _weights(part, facts)
+    tied_M, weight_KX = facts.tied_M, _weights(part, facts)
     tables = (
         _device_table(part, facts),
         *_ratio_tables(part, facts),
@@ -117,7 +117,7 @@ def prices_of(parameters: FloatArray, mix: WorkloadMix) -> FloatArray:
         [float(part["cpu_share"].any() or part["memory_share"].any()), float(weight_KX[:, USABLE].any())],
         _idle_table(part, facts),
         [0.0],
-        part["model"][0] * by_model + part["model"][1] * np.minimum(by_model, 1) ** 2,
+        part["model"][0] * tied_M + part["model"][1] * np.minimum(tied_M, 1) ** 2,
     )
     return np.concatenate(tables)
 
