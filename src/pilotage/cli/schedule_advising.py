@@ -1,0 +1,94 @@
+"""`pilotage schedule --advise`: the adviser, its table and its report."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pilotage.cli.options import check_place, console, results
+from pilotage.model.errors import InputError
+
+if TYPE_CHECKING:
+    from pilotage.policies.api import Policy
+    from pilotage.scheduler.advising import Adviser
+    from pilotage.scheduler.run import Settings
+
+WRITTEN_EVERY = 60.0  # seconds
+
+
+async def run_adviser(
+    policies: dict[str, Policy],
+    settings: Settings,
+    cluster: tuple[Path | None, str | None],
+    out: Path,
+    metrics_port: int | None,
+) -> dict[str, float]:
+    """Until it is told to end. SIGUSR1: write and report now."""
+    from pilotage.kube.access import find_access
+    from pilotage.kube.client import Client
+    from pilotage.kube.many import first_of
+    from pilotage.model.clock import SystemClock
+    from pilotage.scheduler.advising import Adviser
+    from pilotage.scheduler.metrics import Metrics
+    from pilotage.scheduler.status_pages import serve_status
+
+    if out.suffix not in (".csv", ".parquet"):
+        raise InputError(f"{out}: unknown kind of file", field="--advise", expected="a name in .csv or .parquet")
+    check_place(out.parent)
+    say = console().print
+    stop, now = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, now.set)
+    async with Client(find_access(*cluster), agent="pilotage-adviser") as client:
+        adviser = Adviser(client, policies, SystemClock(), settings, say)
+        pages = serve_status(metrics_port, Metrics().registry, adviser.journal) if metrics_port is not None else None
+        task = asyncio.create_task(adviser.run(stop))
+        task.add_done_callback(lambda _: stop.set())
+        await first_of(adviser.synced, stop)
+        say(f"advises only, on pods of {', '.join(f'{name} by {policy.name}' for name, policy in policies.items())}")
+        try:
+            while not stop.is_set():
+                await first_of(stop, now, timeout=WRITTEN_EVERY)
+                write_table(adviser, out)
+                if now.is_set():
+                    now.clear()
+                    print_report(adviser.report())
+        finally:
+            stop.set()
+            await task
+            if pages is not None:
+                await asyncio.to_thread(pages.shutdown)
+                pages.server_close()
+        write_table(adviser, out)
+        figures = adviser.report()
+    print_report(figures)
+    return figures
+
+
+def write_table(adviser: Adviser, path: Path) -> None:
+    import polars as pl
+
+    from pilotage.scheduler.advising import SCHEMA
+    from pilotage.workloads.files import replace_file
+
+    frame = pl.DataFrame(adviser.table(), schema=SCHEMA)
+    data = io.BytesIO()
+    if path.suffix == ".csv":
+        frame.write_csv(data)
+    else:
+        frame.write_parquet(data)
+    replace_file(path, data.getvalue())
+
+
+def print_report(figures: dict[str, float]) -> None:
+    from rich.table import Table
+
+    table = Table("figure", "value", title="What would have been done differently")
+    for name, value in figures.items():
+        table.add_row(name.replace("_", " "), f"{value:.4g}")
+    results().print(table)

@@ -1,0 +1,1 @@
+"""The one door to a cluster: credentials, requests, watching, and what objects of the API mean for the model."""

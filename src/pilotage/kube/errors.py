@@ -1,0 +1,21 @@
+"""What can go wrong between this program and an API server."""
+
+from __future__ import annotations
+
+from pilotage.model.errors import PilotageError
+
+
+class KubeError(PilotageError):
+    """The API server refused a request. `reason` is the machine-readable word of its Status, such as NotFound."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"the API server answered {status} {reason}: {message}" if message else f"{status} {reason}")
+        self.status, self.reason = status, reason
+
+
+class UnreachableError(PilotageError):
+    """No answer: the server cannot be reached, or the connection was lost on the way."""
+
+
+class ExpiredError(PilotageError):
+    """A watch cannot go on from where it was (410): list again."""

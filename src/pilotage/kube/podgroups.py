@@ -1,0 +1,109 @@
+"""Gangs as the cluster describes them: how many pods a group needs.
+
+The native PodGroup where the API serves it, else the two that came before it; which, is found by discovery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pilotage.kube.client import Client, Json
+from pilotage.kube.errors import KubeError
+
+# Group, the versions known, newest first, and where the number of pods stands in the object.
+FORMS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("scheduling.k8s.io", ("v1beta1", "v1alpha2"), ("spec", "schedulingPolicy", "gang", "minCount")),
+    ("scheduling.x-k8s.io", ("v1alpha1",), ("spec", "minMember")),
+    ("scheduling.volcano.sh", ("v1beta1",), ("spec", "minMember")),
+)
+MOST_PODS = 100_000
+
+
+@dataclass
+class PodGroups:
+    """How many pods each group needs, by namespace and name; one per form that is served."""
+
+    on_change: Callable[[], None] = lambda: None
+    _wanted: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _seconds: dict[tuple[str, str], float] = field(default_factory=dict)  # time-outs that groups state
+
+    def wanted(self, namespace: str, group: str) -> int | None:
+        """None for a group that nobody has described (yet)."""
+        for form, _, _ in FORMS:
+            found = self._wanted.get((form, namespace, group))
+            if found is not None:
+                return found
+        return None
+
+    def timeout(self, namespace: str, group: str) -> float | None:
+        """Seconds that the group itself gives its pods to come together."""
+        return self._seconds.get((namespace, group))
+
+    def set_timeout(self, namespace: str, group: str, seconds: object) -> None:
+        self._seconds.pop((namespace, group), None)
+        if isinstance(seconds, int) and seconds > 0:
+            self._seconds[namespace, group] = float(seconds)
+
+    def set(self, form: str, namespace: str, name: str, count: int | None) -> None:
+        key = (form, namespace, name)
+        if count is None:
+            self._wanted.pop(key, None)
+        else:
+            self._wanted[key] = count
+        self.on_change()
+
+    def names(self, form: str) -> list[tuple[str, str]]:
+        return [(namespace, name) for known, namespace, name in self._wanted if known == form]
+
+
+@dataclass
+class GroupFollower:
+    """Of the PodGroups of one form."""
+
+    groups: PodGroups
+    form: str
+    path: tuple[str, ...]
+
+    def listed(self, objects: list[Json]) -> None:
+        there = {(found["metadata"]["namespace"], found["metadata"]["name"]) for found in objects}
+        for namespace, name in self.groups.names(self.form):
+            if (namespace, name) not in there:
+                self.groups.set(self.form, namespace, name, None)
+        for found in objects:
+            self.changed(found)
+
+    def changed(self, found: Json) -> None:
+        metadata = found["metadata"]
+        seconds = (found.get("spec") or {}).get("scheduleTimeoutSeconds")
+        self.groups.set_timeout(metadata["namespace"], metadata["name"], seconds)
+        self.groups.set(self.form, metadata["namespace"], metadata["name"], self._count(found))
+
+    def deleted(self, last: Json) -> None:
+        self.groups.set(self.form, last["metadata"]["namespace"], last["metadata"]["name"], None)
+
+    def _count(self, found: Json) -> int:
+        """1 for a group that asks for no gang: its pods are placed one by one."""
+        value: object = found
+        for key in self.path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return min(value, MOST_PODS) if isinstance(value, int) and value > 0 else 1
+
+
+async def served_forms(client: Client) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Of each form that the API server has: its group, the path to watch, and where the count stands."""
+    found = []
+    for group, versions, path in FORMS:
+        try:
+            answer = await client.get(f"/apis/{group}")
+        except KubeError as error:
+            if error.status in (403, 404):
+                continue
+            raise
+        served = {entry["version"] for entry in answer.get("versions") or ()}
+        for version in (one for one in versions if one in served):
+            resources = (await client.get(f"/apis/{group}/{version}")).get("resources") or ()
+            if any(resource.get("name") == "podgroups" for resource in resources):
+                found.append((group, f"/apis/{group}/{version}/podgroups", path))
+                break
+    return found

@@ -1,0 +1,76 @@
+"""A recording as files: a trace to replay, and decisions to learn from.
+
+nodes.csv and pods.csv are the trace, placements.csv says who went where, decisions.parquet is what
+`pilotage train imitation` reads.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+
+from pilotage.kube.recording import Recorded, Recording
+from pilotage.workloads import openb
+from pilotage.workloads.files import make_directory, replace_file, replacing
+
+SHORTEST = 0.001  # seconds: the API server's times are whole ones, and a pod must end after it began
+
+
+def write_recording(recording: Recording, directory: Path) -> None:
+    """All files of it; each appears whole."""
+    import polars as pl
+
+    make_directory(directory)
+    openb.write_nodes(directory / "nodes.csv", tuple(recording.nodes.values()), lossy=True)
+    openb.write_pods(directory / "pods.csv", recording.workload(), lossy=True)
+    with replacing(directory / "placements.csv") as stream:
+        pl.DataFrame(recording.placements(), infer_schema_length=None).write_csv(stream)
+    data = io.BytesIO()
+    schema = {
+        "pod": pl.String(),
+        "scheduler": pl.String(),
+        "cpu_milli": pl.Int64(),
+        "memory_bytes": pl.Int64(),
+        "gpu_milli": pl.Int64(),
+        "gpu_count": pl.Int64(),
+        "gpu_models": pl.String(),
+        "node": pl.String(),
+        "devices": pl.List(pl.Int64),
+        "placed_at": pl.Float64(),
+        "ended_at": pl.Float64(),
+    }
+    pl.DataFrame(decisions(recording), schema=schema).write_parquet(data)
+    replace_file(directory / "decisions.parquet", data.getvalue())
+
+
+def decisions(recording: Recording) -> list[dict[str, object]]:
+    """Placements in their order, with what was asked for; those that cannot be played again are left out: pods with
+    devices that nobody wrote down, and pods on nodes that were never seen."""
+    placed = [entry for entry in recording.pods.values() if _known(entry, recording)]
+    placed.sort(key=lambda entry: (entry.bound_at, entry.pod.created, entry.pod.key))
+    origin = placed[0].bound_at if placed else 0.0
+    return [_row(entry, origin) for entry in placed]
+
+
+def _known(entry: Recorded, recording: Recording) -> bool:
+    node = recording.nodes.get(entry.node)
+    asked = entry.shape_before.shape.gpu_count
+    return node is not None and entry.devices.bit_count() == asked and entry.devices < 1 << node.gpu_count
+
+
+def _row(entry: Recorded, origin: float) -> dict[str, object]:
+    shape, began = entry.shape_before.shape, entry.bound_at - origin
+    return {
+        "pod": entry.pod.key,
+        "scheduler": entry.pod.scheduler,
+        "cpu_milli": shape.cpu_milli,
+        "memory_bytes": shape.memory_bytes,
+        "gpu_milli": shape.gpu_milli,
+        "gpu_count": shape.gpu_count,
+        "gpu_models": shape.gpu_models,
+        "node": entry.node,
+        "devices": [d for d in range(entry.devices.bit_length()) if entry.devices >> d & 1],
+        "placed_at": began,
+        "ended_at": None if math.isinf(entry.ended_at) else max(entry.ended_at - origin, began + SHORTEST),
+    }

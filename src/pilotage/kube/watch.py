@@ -1,0 +1,127 @@
+"""Following the objects of one kind: list them, then watch what happens to them, for ever.
+
+A list is consistent and paged. A watch goes on from the last resourceVersion, also after its normal end and after
+faults of the network; only when the server no longer knows that version (410) is everything listed again. Faults are
+waited out with a pause that grows to a limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import orjson
+
+from pilotage.kube.client import Client, Json
+from pilotage.kube.errors import ExpiredError, KubeError, UnreachableError
+
+WATCH_SECONDS = 300  # after which the server ends a watch
+IDLE_SECONDS = 120.0  # the server sends a bookmark about every minute: after longer silence the connection is dead
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+GONE = 410
+LISTED_AGAIN = "the watch was too old; everything is listed again"
+
+
+class Follower(Protocol):
+    """What is told about objects. Calls come from one task, in order, and must not block."""
+
+    def listed(self, objects: list[Json]) -> None:
+        """All there are; others that were known are gone."""
+        ...
+
+    def changed(self, found: Json) -> None:
+        """Added or modified."""
+        ...
+
+    def deleted(self, last: Json) -> None: ...
+
+
+@dataclass
+class Informer:
+    """Keeps a follower up to date."""
+
+    client: Client
+    path: str
+    follower: Follower
+    params: dict[str, str] = field(default_factory=dict)
+    on_fault: Callable[[str], None] = lambda text: None
+    on_sync: Callable[[], None] = lambda: None
+    lists: int = 0  # full lists so far
+    faults: int = 0
+    failing: bool = False  # since the last fault nothing has been heard
+    _version: str = ""
+
+    def __post_init__(self) -> None:
+        self.synced = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                async with aclosing(self._events()) as events:
+                    async for event in events:
+                        self._take(event)
+                        pause = FIRST_PAUSE
+            except ExpiredError:
+                self._version = ""
+                self.on_fault(f"{self.path}: {LISTED_AGAIN}")
+            except (KubeError, UnreachableError) as error:
+                if isinstance(error, KubeError) and error.status == GONE:
+                    self._version = ""
+                self.faults += 1
+                self.failing = True
+                self.on_fault(f"{self.path}: {error}")
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _list(self) -> None:
+        objects, version = await self.client.list_all(self.path, **self.params)
+        self.lists += 1
+        self.follower.listed(objects)
+        self._version = version
+        self.failing = False
+        self.synced.set()
+        self.on_sync()
+
+    async def _events(self) -> AsyncGenerator[Json, None]:
+        params = {
+            **self.params,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        async with aclosing(self.client.lines(self.path, params, IDLE_SECONDS)) as lines:
+            async for line in lines:
+                self.failing = False
+                if line:
+                    yield _event(line)
+
+    def _take(self, event: Json) -> None:
+        kind, found = event["type"], event["object"]
+        if kind == "ERROR":
+            if found.get("code") == GONE:
+                raise ExpiredError(str(found.get("message") or "the watch is too old"))
+            raise KubeError(int(found.get("code") or 500), str(found.get("reason") or ""), str(found.get("message")))
+        version = found["metadata"]["resourceVersion"]
+        if kind in ("ADDED", "MODIFIED"):
+            self.follower.changed(found)
+        elif kind == "DELETED":
+            self.follower.deleted(found)
+        self._version = version  # after the follower took it: an event is never skipped
+
+
+def _event(line: bytes) -> Json:
+    try:
+        event = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        event = None
+    if not isinstance(event, dict) or not isinstance(event.get("object"), dict) or "type" not in event:
+        raise UnreachableError("an event that is no JSON object")
+    return event

@@ -1,0 +1,1 @@
+"""Faults made on purpose in a lab, and what is counted afterwards."""

@@ -1,0 +1,1 @@
+"""The scheduler on a cluster: a queue, decisions on a snapshot, bindings that come after."""

@@ -1,0 +1,49 @@
+"""What is followed in a cluster, and who is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pilotage.kube.budgets import PATH as BUDGETS
+from pilotage.kube.budgets import Budgets
+from pilotage.kube.cache import UNFINISHED, ClusterCache, NamespaceFollower, NodeFollower, PodFollower
+from pilotage.kube.client import Client
+from pilotage.kube.errors import KubeError
+from pilotage.kube.podgroups import GroupFollower, PodGroups, served_forms
+from pilotage.kube.watch import Informer
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """One informer per kind of object that the API server has."""
+
+    client: Client
+    cache: ClusterCache
+    groups: PodGroups
+    budgets: Budgets | None = None
+    on_fault: Callable[[str], None] = lambda text: None
+
+    async def informers(self) -> list[Informer]:
+        client, cache, told = self.client, self.cache, self.on_fault
+        found = [
+            Informer(client, "/api/v1/namespaces", NamespaceFollower(cache), on_fault=told),
+            Informer(client, "/api/v1/nodes", NodeFollower(cache), on_fault=told),
+            Informer(client, "/api/v1/pods", PodFollower(cache), UNFINISHED, on_fault=told),
+        ]
+        if self.budgets is not None:
+            found.append(Informer(client, BUDGETS, self.budgets, on_fault=told))
+        for form, path, count in await served_forms(client):
+            found.append(Informer(client, path, GroupFollower(self.groups, form, count)))
+        return found
+
+
+async def may_list(client: Client, path: str) -> bool:
+    """Whether the API server has these objects and lets us see them."""
+    try:
+        await client.get(path, limit="1")
+    except KubeError as error:
+        if error.status in (403, 404):
+            return False
+        raise
+    return True

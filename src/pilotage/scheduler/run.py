@@ -1,0 +1,294 @@
+"""The scheduler: informers -> cache -> decisions -> bindings, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pilotage.kube.binding import Binder
+from pilotage.kube.budgets import PATH as BUDGETS
+from pilotage.kube.budgets import Budgets
+from pilotage.kube.cache import ClusterCache, Listener
+from pilotage.kube.client import Client
+from pilotage.kube.lease import Lease
+from pilotage.kube.many import first_of
+from pilotage.kube.mixture import Mixture
+from pilotage.kube.podgroups import PodGroups
+from pilotage.kube.podview import PodView
+from pilotage.kube.readying import Readying, prepare
+from pilotage.model.clock import Clock
+from pilotage.model.constraints import Constraints
+from pilotage.model.outcome import Failed, Outcome, Scheduled, Unschedulable, Wait
+from pilotage.policies.api import Policy, WorkloadMix
+from pilotage.policies.journal import Attempt, Decision, Journal
+from pilotage.scheduler.binding import AT_ONCE, Bindings
+from pilotage.scheduler.cycle import Cycle
+from pilotage.scheduler.explaining import Explain, annotation
+from pilotage.scheduler.following import Follow, may_list
+from pilotage.scheduler.gangs import WAIT_SECONDS, Gangs
+from pilotage.scheduler.making_room import RoomMaker
+from pilotage.scheduler.metrics import Metrics
+from pilotage.scheduler.preemption import Preemption
+from pilotage.scheduler.queue import Entry, Queue
+
+TURN = 8  # decisions before informers and bindings get their turn
+IDLE_SECONDS = 1.0  # the longest wait for something to do
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a scheduler runs."""
+
+    seed: int = 0
+    binds_at_once: int = AT_ONCE
+    retry: bool = True  # False: a pod that does not fit is not tried again
+    mix: WorkloadMix | None = None  # what policies expect; None: what is observed
+    instance: str = "pilotage"
+    pool: Constraints | None = None  # nodes that may be used; None: all
+    preempt: bool = True  # whether pods of lower priority may be told to go
+    gang_seconds: float = WAIT_SECONDS  # that a gang has to come together, where its group does not say
+    explain: Explain = "annotation"  # where each decision says why; the journal has it in any case
+
+
+@dataclass
+class Scheduler:
+    """One process: several profiles, one cluster."""
+
+    client: Client
+    profiles: Mapping[str, Policy]  # by schedulerName
+    clock: Clock
+    settings: Settings = Settings()
+    lease: Lease | None = None
+    on_problem: Callable[[str], None] = lambda text: None
+    on_decision: Callable[[Decision], None] = lambda decision: None
+    decision_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=100_000))  # of the newest decisions
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.metrics = Metrics()
+        self.journal = Journal()
+        self.queue = Queue(self.clock)
+        self.groups = PodGroups(on_change=self._room_made)
+        listener = Listener(self._pod_waits, self._pod_settled, self._room_made, self._overcommit, self._rejected)
+        self.cache = ClusterCache(listener, self.on_problem, pool=settings.pool)
+        self.gangs = Gangs(self.cache, self.groups, self.clock, settings.gang_seconds)
+        self.cycle = Cycle(self.cache, dict(self.profiles), settings.seed, self.gangs.around)
+        self.mixture, self.readying = Mixture(self.cache, settings.mix), Readying()
+        check = self.lease.check if self.lease is not None else lambda: None
+        binder = Binder(self.client, self.clock, settings.instance, check)
+        self.bindings = Bindings(
+            binder, self.cache, self.queue, self.metrics, self.clock, self.on_problem, settings.binds_at_once
+        )
+        preemption = Preemption(self.cache, Budgets(), self.gangs)
+        self.rooms = RoomMaker(preemption, binder, self.bindings, self.metrics, self.on_problem, settings.preempt)
+        self._wake = asyncio.Event()
+        self.synced = asyncio.Event()
+
+    # What the cache tells
+
+    def _pod_waits(self, pod: PodView) -> None:
+        if pod.scheduler not in self.profiles or self.cache.state.placement(pod.uid) is not None:
+            return
+        self.queue.add(pod)
+        if pod.group:
+            self.gangs.add(pod)
+            for uid in self.gangs.members[pod.namespace, pod.group]:
+                self.queue.wake(uid)
+        self._wake.set()
+
+    def _pod_settled(self, pod: PodView) -> None:
+        self.queue.remove(pod.uid)
+        if pod.group:
+            if pod.uid in self.cache.pods:
+                self.gangs.add(pod)
+            else:
+                self.gangs.remove(pod)
+
+    def _room_made(self, why: str = "") -> None:
+        if not self.settings.retry:
+            return
+        if why.startswith("node"):
+            self.queue.nodes_changed()
+        else:
+            self.queue.room_made()
+        self._wake.set()
+
+    def _overcommit(self, pod: PodView, short: str) -> None:
+        by = pod.scheduler or "somebody"
+        self.on_problem(f"overcommit: {pod.key} was bound to {pod.node} by {by}, where this is short now: {short}")
+
+    def _rejected(self, pod: str, reason: str) -> None:
+        self.metrics.rejected.labels(reason).inc()
+        self.on_problem(f"overcommit: {pod} was refused by its node ({reason})")
+
+    # Running
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set; what is under way then is finished."""
+        if self.lease is not None:
+            self.lease.start()
+        if self.rooms.enabled and not await may_list(self.client, BUDGETS):
+            self.on_problem("preempts nobody: disruption budgets cannot be listed")
+            self.rooms.enabled = False
+        budgets = self.rooms.preemption.budgets if self.rooms.enabled else None
+        informers = await Follow(self.client, self.cache, self.groups, budgets, self.on_problem).informers()
+        tasks = [asyncio.create_task(informer.run()) for informer in informers]
+        try:
+            for informer in informers:
+                await first_of(informer.synced, stop)
+            self.synced.set()
+            await self._decide_until(stop)
+            await self.bindings.finish()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if self.lease is not None:
+                await asyncio.to_thread(self.lease.stop)
+
+    def missing(self) -> str:
+        """What keeps this process from deciding, "" for nothing; one that waits for its turn to lead misses nothing."""
+        return "" if self.synced.is_set() else "the state of the cluster has not been read yet"
+
+    async def _decide_until(self, stop: asyncio.Event) -> None:
+        turn = 0
+        while not stop.is_set():
+            if self.lease is not None and not self.lease.leads:
+                await first_of(stop, timeout=0.1)
+                continue
+            await self.bindings.room()
+            entry = self.queue.pop()
+            if entry is None:
+                await self._idle(stop)
+                continue
+            prepare(self.cycle, self.mixture, self.readying, self.profiles)
+            self._attempt(entry)
+            turn += 1
+            if turn % TURN == 0:
+                await asyncio.sleep(0)
+
+    async def _idle(self, stop: asyncio.Event) -> None:
+        self._publish()
+        for uid in self.gangs.newly_overdue():
+            self.queue.wake(uid)
+        self._wake.clear()
+        due = self.queue.due_in()
+        if due is None or due > 0:
+            await first_of(self._wake, stop, timeout=IDLE_SECONDS if due is None else min(due, IDLE_SECONDS))
+
+    def _publish(self) -> None:
+        for name, count in self.queue.counts().items():
+            self.metrics.pending.labels(name).set(count)
+        self.metrics.overcommitted.set(self.cache.overcommitted)
+        self.metrics.leads.set(self.lease is None or self.lease.leads)
+        for kind, count in self.client.calls.items():
+            self.metrics.api_calls.labels(kind).set(count)
+
+    def figures(self) -> dict[str, float]:
+        """What a benchmark wants to know of a run. Requests that wrote something count, lists and watches do not."""
+        bound = self.bindings.bound
+        writes = sum(n for kind, n in self.client.calls.items() if not kind.startswith(("GET ", "WATCH ")))
+        seconds = sorted(self.decision_seconds)
+        p99 = seconds[int(0.99 * (len(seconds) - 1))] if seconds else 0.0
+        return {
+            "bound": bound,
+            "decisions": self.cycle.decisions,
+            "api_calls_per_pod": writes / bound if bound else 0.0,
+            "decision_p99_ms": 1000 * p99,
+            "overcommitted": self.cache.overcommitted,
+        }
+
+    # Decisions
+
+    def _attempt(self, entry: Entry) -> None:
+        pod = entry.pod
+        if pod.group and self.gangs.wanted(pod) != 1:
+            self._attempt_gang(entry)
+            return
+        began = time.process_time()
+        outcome = self.cycle.attempt(pod)
+        victims: tuple[PodView, ...] = ()
+        if isinstance(outcome, Unschedulable):
+            outcome, victims = self.rooms.consider([pod], 1, outcome)
+        self._settle(entry, outcome, time.process_time() - began, victims)
+
+    def _attempt_gang(self, entry: Entry) -> None:
+        """All of a gang that wait, together with the one whose turn it is."""
+        pod = entry.pod
+        missing = self.gangs.incomplete(pod)
+        if missing:
+            self._settle(entry, Wait(missing), 0.0)
+            return
+        entries = {pod.uid: entry}
+        for other in self.gangs.waiting(pod):
+            waiting = self.queue.get(other.uid)
+            if waiting is not None and other.uid not in entries:
+                entries[other.uid] = self.queue.take(waiting)
+        began = time.process_time()
+        pods = [one.pod for one in entries.values()]
+        outcomes, victims = self._gang_outcomes(pods, self.gangs.wanted(pod) - self.gangs.placed(pod))
+        seconds = (time.process_time() - began) / len(pods)
+        for uid, outcome in outcomes.items():
+            self._settle(entries[uid], outcome, seconds, victims)
+
+    def _gang_outcomes(self, pods: list[PodView], wanted: int) -> tuple[Mapping[str, Outcome], tuple[PodView, ...]]:
+        """One outcome for each; for those that do not fit together, the same."""
+        pod = pods[0]
+        outcomes = self.cycle.attempt_gang(pods, wanted)
+        refused = outcomes[pod.uid]
+        if any(isinstance(outcome, Scheduled) for outcome in outcomes.values()):
+            self.gangs.whole(pod)
+            return outcomes, ()
+        if not isinstance(refused, Unschedulable):
+            return outcomes, ()
+        half = self.gangs.to_release(pod)
+        if half:
+            released = self.rooms.release(pod.group, half, self.gangs.limit(pod))
+            return dict.fromkeys(outcomes, replace(refused, note=released)), tuple(half)
+        refused, victims = self.rooms.consider(pods, max(1, wanted), refused)
+        if wanted > 0 and self.gangs.overdue(pod) and not victims:
+            late = f"gang {pod.group!r} timed out after {self.gangs.limit(pod):g} s"
+            refused = replace(refused, note=f"{refused.note}; {late}" if refused.note else late)
+        return dict.fromkeys(outcomes, refused), victims
+
+    def _settle(self, entry: Entry, outcome: Outcome, seconds: float, victims: tuple[PodView, ...] = ()) -> None:
+        decision = self._note(entry.pod, outcome, seconds, victims)
+        match outcome:
+            case Scheduled():
+                self.bindings.begin(
+                    entry, outcome, annotation(decision) if self.settings.explain == "annotation" else None
+                )
+            case Unschedulable():
+                if self.queue.park(entry, outcome.message):
+                    self.bindings.report(entry, outcome.message)
+            case Wait(why):
+                if self.queue.park(entry, why):
+                    self.bindings.report(entry, why)
+            case Failed(why):
+                self.on_problem(f"{entry.pod.key}: {why}")
+                self.queue.pause(entry)
+
+    def _note(self, pod: PodView, outcome: Outcome, seconds: float, victims: tuple[PodView, ...]) -> Decision:
+        if not isinstance(outcome, Wait):
+            result = {Scheduled: "scheduled", Unschedulable: "unschedulable"}.get(type(outcome), "error")
+            self.metrics.attempts.labels(result, pod.scheduler).inc()
+            self.metrics.attempt_seconds.labels(result, pod.scheduler).observe(seconds)
+            self.decision_seconds.append(seconds)
+        attempt = Attempt(
+            time=self.clock.wall().timestamp(),
+            instance=self.settings.instance,
+            profile=pod.scheduler,
+            policy=self.profiles[pod.scheduler].name,
+            uid=pod.uid,
+            pod=pod.key,
+            shape=pod.shape,
+            gang=pod.group,
+            seconds=seconds,
+            victims=tuple(one.key for one in victims),
+        )
+        decision = self.journal.add(attempt, outcome)
+        self.on_decision(decision)
+        return decision

@@ -1,0 +1,99 @@
+"""Following objects: through normal ends, lost connections and versions that the server has forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import orjson
+from aiohttp import web
+
+from kube.servers import a_client, until
+from pilotage.kube.client import Json
+from pilotage.kube.watch import Informer
+
+
+@dataclass
+class Noted:
+    """Keeps what it is told."""
+
+    told: list[tuple[str, object]] = field(default_factory=list)
+
+    def listed(self, objects: list[Json]) -> None:
+        self.told.append(("listed", [o["metadata"]["name"] for o in objects]))
+
+    def changed(self, found: Json) -> None:
+        self.told.append(("changed", found["metadata"]["name"]))
+
+    def deleted(self, last: Json) -> None:
+        self.told.append(("deleted", last["metadata"]["name"]))
+
+
+def event(kind: str, name: str, version: int) -> bytes:
+    return orjson.dumps({"type": kind, "object": {"metadata": {"name": name, "resourceVersion": str(version)}}}) + b"\n"
+
+
+@dataclass
+class Scripted:
+    """Lists and watches as written down; a watch after the last one stays open."""
+
+    lists: list[tuple[list[str], int]]
+    watches: list[list[bytes]]
+    asked_from: list[str] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            names, version = self.lists.pop(0)
+            items = [{"metadata": {"name": name, "resourceVersion": "1"}} for name in names]
+            return web.json_response({"items": items, "metadata": {"resourceVersion": str(version)}})
+        self.asked_from.append(request.query["resourceVersion"])
+        stream = web.StreamResponse()
+        await stream.prepare(request)
+        if not self.watches:
+            await asyncio.Event().wait()
+        for line in self.watches.pop(0):
+            await stream.write(line)
+        return stream
+
+
+def followed(script: Scripted, wanted: int) -> tuple[Noted, Informer]:
+    async def run() -> tuple[Noted, Informer]:
+        noted = Noted()
+        async with a_client(script.answer) as client:
+            informer = Informer(client, "/api/v1/things", noted)
+            task = asyncio.create_task(informer.run())
+            await until(lambda: len(noted.told) >= wanted and not script.watches, f"{wanted} calls")
+            await until(lambda: len(script.asked_from) > 0, "a watch")
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return noted, informer
+
+    return asyncio.run(run())
+
+
+def test_a_watch_goes_on_where_the_last_one_ended() -> None:
+    first = [event("ADDED", "b", 6), event("BOOKMARK", "", 9)]
+    whole = event("MODIFIED", "b", 10)
+    script = Scripted([(["a"], 5)], [first, [whole[:11], whole[11:], event("DELETED", "a", 11)], []])
+    noted, informer = followed(script, 4)
+    assert noted.told == [("listed", ["a"]), ("changed", "b"), ("changed", "b"), ("deleted", "a")]
+    assert script.asked_from[:3] == ["5", "9", "11"]
+    assert informer.lists == 1
+    assert informer.synced.is_set()
+
+
+def test_a_forgotten_version_means_listing_again() -> None:
+    gone = orjson.dumps({"type": "ERROR", "object": {"code": 410, "message": "too old"}}) + b"\n"
+    script = Scripted([(["a"], 5), (["c"], 50)], [[event("ADDED", "b", 6), gone], []])
+    noted, informer = followed(script, 3)
+    assert noted.told == [("listed", ["a"]), ("changed", "b"), ("listed", ["c"])]
+    assert script.asked_from[:2] == ["5", "50"]
+    assert informer.lists == 2
+
+
+def test_what_is_no_event_is_waited_out() -> None:
+    script = Scripted([(["a"], 5)], [[b"<html>\n"], [event("ADDED", "b", 6)]])
+    noted, informer = followed(script, 2)
+    assert noted.told == [("listed", ["a"]), ("changed", "b")]
+    assert informer.faults == 1
+    assert script.asked_from[:2] == ["5", "5"]

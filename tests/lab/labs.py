@@ -1,0 +1,69 @@
+"""A real lab for tests, and waiting for what must come true in it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pilotage.kube.client import Client, Json
+from pilotage.lab.components import LabSettings
+from pilotage.lab.controlplane import Lab, down, up
+from pilotage.model.clock import SystemClock
+
+T = TypeVar("T")
+
+DEADLINE = 180.0  # seconds: only a fault takes longer, also on a machine that has much else to do
+_numbers = itertools.count()
+
+
+@contextmanager
+def a_lab(directory: Path, settings: LabSettings = LabSettings(), name: str = "tests") -> Iterator[Lab]:
+    before = os.environ.get("PILOTAGE_LABS")
+    os.environ["PILOTAGE_LABS"] = str(directory)
+    try:
+        lab = up(name, settings)
+        try:
+            yield lab
+        finally:
+            down(name)
+    finally:
+        if before is None:
+            del os.environ["PILOTAGE_LABS"]
+        else:
+            os.environ["PILOTAGE_LABS"] = before
+
+
+async def eventually(ask: Callable[[], Awaitable[T | None]], what: str) -> T:
+    """The first answer that is not None; a failure when it takes too long."""
+    clock = SystemClock()
+    deadline = clock.now() + DEADLINE
+    while True:
+        answer = await ask()
+        if answer is not None:
+            return answer
+        assert clock.now() < deadline, f"not within {DEADLINE:g} s: {what}"
+        await asyncio.sleep(0.05)
+
+
+def fresh_namespace() -> str:
+    """A name that no other test uses."""
+    return f"test-{os.getpid()}-{next(_numbers)}"
+
+
+async def make_namespace(client: Client) -> str:
+    name = fresh_namespace()
+    await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    return name
+
+
+def pod(name: str, *, scheduler: str = "default-scheduler", cpu: str = "1", **more: Any) -> Json:
+    """The manifest of a small pod; keywords are fields of its spec, `annotations` and `labels` of its metadata."""
+    metadata: Json = {"name": name, **{key: more.pop(key) for key in ("annotations", "labels") if key in more}}
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    spec = {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0, **more}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -1,0 +1,319 @@
+"""Nodes that we call feasible are those that kube-scheduler calls feasible, on generated clusters and pods.
+
+kube-scheduler tells by asking a filter extender, after its own filters, about the nodes that are left. The extender
+writes them down and refuses all, so that no candidate is ever bound and every one sees the same cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from lab.labs import a_lab, eventually, make_namespace
+from pilotage.kube.cache import ClusterCache, NamespaceFollower, NodeFollower, PodFollower
+from pilotage.kube.client import Client, Json
+from pilotage.kube.podview import read_pod
+from pilotage.lab.components import KUBELET_ALIVE, KUBELET_LABEL, LabSettings
+from pilotage.lab.controlplane import Lab, in_lab
+from pilotage.policies.registry import find_policy
+from pilotage.scheduler.cycle import Cycle
+
+CLUSTERS, NODES, PLACED, CANDIDATES = 10, 10, 14, 32
+ZONES = ("a", "b", "c")
+APPS = ("web", "db", "cache")
+
+
+@dataclass
+class Recorder:
+    """A filter extender that remembers what it was asked."""
+
+    asked: dict[str, set[str]] = field(default_factory=dict)  # uid -> nodes
+    port: int = 0
+
+    def serve(self) -> ThreadingHTTPServer:
+        recorder = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                recorder.asked[asked["Pod"]["metadata"]["uid"]] = set(asked["NodeNames"] or ())
+                refused = dict.fromkeys(asked["NodeNames"] or (), "only asking")
+                answer = json.dumps({"NodeNames": [], "FailedAndUnresolvableNodes": refused}).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = server.server_address[1]
+        return server
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Recorder]]:
+    recorder = Recorder()
+    server = recorder.serve()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    extra = (
+        "percentageOfNodesToScore: 100\n"
+        f"extenders: [{{urlPrefix: 'http://127.0.0.1:{recorder.port}', filterVerb: filter, nodeCacheCapable: true}}]\n"
+    )
+    directory: Path = tmp_path_factory.mktemp("labs")
+    with a_lab(directory, LabSettings(scheduler_extra=extra), "agreement") as lab:
+        yield lab, recorder
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def chance(source: random.Random, share: float) -> bool:
+    return source.random() < share
+
+
+def a_node(source: random.Random, name: str) -> Json:
+    labels = {"kubernetes.io/hostname": name, KUBELET_LABEL: KUBELET_ALIVE, "cluster": name.split("-", maxsplit=1)[0]}
+    if chance(source, 0.85):
+        labels["topology.kubernetes.io/zone"] = source.choice(ZONES)
+    if chance(source, 0.5):
+        labels["disk"] = source.choice(["ssd", "hdd"])
+    if chance(source, 0.4):
+        labels["size"] = str(source.randint(1, 9))
+    taints = []
+    if chance(source, 0.25):
+        taints.append({"key": "keep", "value": source.choice(["x", "y"]), "effect": "NoSchedule"})
+    if chance(source, 0.15):
+        taints.append({"key": "soft", "value": "x", "effect": "PreferNoSchedule"})
+    offered = {"cpu": source.choice(["4", "8", "7500m"]), "memory": "16Gi", "pods": source.choice(["4", "6", "110"])}
+    if chance(source, 0.4):
+        offered["example.com/nic"] = source.choice(["1", "3"])
+    if chance(source, 0.4):
+        offered["ephemeral-storage"] = "10Gi"
+    spec: Json = {"taints": taints}
+    if chance(source, 0.1):
+        spec["unschedulable"] = True
+    metadata = {"name": name, "labels": labels}
+    return {"metadata": metadata, "spec": spec, "status": {"allocatable": offered, "capacity": offered}}
+
+
+def label_selector(source: random.Random) -> Json:
+    kind = source.randint(0, 4)
+    if kind == 0:
+        return {"matchExpressions": [{"key": "app", "operator": "In", "values": source.sample(APPS, 2)}]}
+    if kind == 1:
+        return {"matchExpressions": [{"key": "tier", "operator": source.choice(["Exists", "DoesNotExist"])}]}
+    if kind == 2:
+        return {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": [source.choice(APPS)]}]}
+    return {"matchLabels": {"app": source.choice(APPS)}}
+
+
+def topology(source: random.Random) -> str:
+    return source.choice(
+        ["kubernetes.io/hostname", "topology.kubernetes.io/zone", "topology.kubernetes.io/zone", "disk"]
+    )
+
+
+def pod_term(source: random.Random) -> Json:
+    term: Json = {"topologyKey": topology(source), "labelSelector": label_selector(source)}
+    if chance(source, 0.2):
+        term["namespaceSelector"] = source.choice([{}, {"matchLabels": {"team": "other"}}])
+    return term
+
+
+def requests(source: random.Random) -> Json:
+    asked = {"cpu": source.choice(["100m", "1", "2", "3500m"]), "memory": source.choice(["128Mi", "1Gi", "6G"])}
+    if chance(source, 0.15):
+        asked["example.com/nic"] = source.choice(["1", "2"])
+    if chance(source, 0.1):
+        asked["ephemeral-storage"] = "4Gi"
+    return {"requests": asked, "limits": {key: asked[key] for key in asked if "/" in key}}
+
+
+def node_terms(source: random.Random) -> Json:
+    def expression() -> Json:
+        operator = source.choice(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"])
+        if operator in ("Gt", "Lt"):
+            return {"key": "size", "operator": operator, "values": [str(source.randint(1, 9))]}
+        if operator in ("Exists", "DoesNotExist"):
+            return {"key": source.choice(["disk", "size"]), "operator": operator}
+        return {"key": "disk", "operator": operator, "values": source.sample(["ssd", "hdd"], source.randint(1, 2))}
+
+    terms = [
+        {"matchExpressions": [expression() for _ in range(source.randint(1, 2))]} for _ in range(source.randint(1, 2))
+    ]
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+
+
+def a_pod(source: random.Random, name: str, node: str | None = None) -> Json:
+    container: Json = {"name": "main", "image": "none", "resources": requests(source)}
+    if chance(source, 0.15):
+        container["ports"] = [
+            {
+                "containerPort": 80,
+                "hostPort": source.choice([80, 81]),
+                "protocol": source.choice(["TCP", "UDP"]),
+                **({"hostIP": "127.0.0.1"} if chance(source, 0.4) else {}),
+            }
+        ]
+    spec: Json = {"containers": [container], "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0}
+    if chance(source, 0.2):
+        spec["initContainers"] = [
+            {
+                "name": "first",
+                "image": "none",
+                "resources": {"requests": {"cpu": source.choice(["2", "5"])}},
+                **({"restartPolicy": "Always"} if chance(source, 0.5) else {}),
+            }
+        ]
+    affinity: Json = {}
+    if chance(source, 0.15):
+        affinity["podAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": [pod_term(source) for _ in range(source.randint(1, 2))]
+        }
+    if chance(source, 0.2 if node is None else 0.07):
+        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [pod_term(source)]}
+    if node is not None:
+        spec["nodeName"] = node
+    else:
+        if chance(source, 0.2):
+            affinity["nodeAffinity"] = node_terms(source)
+        if chance(source, 0.15):
+            spec["nodeSelector"] = {"disk": "ssd"}
+        if chance(source, 0.35):
+            spec["tolerations"] = [
+                source.choice(
+                    [
+                        {"operator": "Exists"},
+                        {"key": "keep", "operator": "Equal", "value": "x", "effect": "NoSchedule"},
+                        {"key": "keep", "operator": "Exists"},
+                        {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
+                    ]
+                )
+            ]
+        if chance(source, 0.3):
+            spec["topologySpreadConstraints"] = spread(source)
+    if affinity:
+        spec["affinity"] = affinity
+    labels = {"app": source.choice(APPS), **({"tier": "front"} if chance(source, 0.3) else {})}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def spread(source: random.Random) -> list[Json]:
+    keys = source.sample(["kubernetes.io/hostname", "topology.kubernetes.io/zone"], source.randint(1, 2))
+    found = []
+    for key in keys:
+        entry: Json = {
+            "maxSkew": source.randint(1, 3),
+            "topologyKey": key,
+            "whenUnsatisfiable": source.choice(["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]),
+            "labelSelector": label_selector(source),
+        }
+        if entry["whenUnsatisfiable"] == "DoNotSchedule" and chance(source, 0.3):
+            entry["minDomains"] = source.randint(1, 4)
+        if chance(source, 0.3):
+            entry["nodeAffinityPolicy"] = "Ignore"
+        if chance(source, 0.3):
+            entry["nodeTaintsPolicy"] = "Honor"
+        if chance(source, 0.2) and "tier" not in str(entry["labelSelector"]):
+            entry["matchLabelKeys"] = ["tier"]
+        found.append(entry)
+    return found
+
+
+async def nodes_are_ready(client: Client, names: list[str]) -> bool | None:
+    found, _ = await client.list_all("/api/v1/nodes")
+    ready = [
+        node["metadata"]["name"]
+        for node in found
+        if not any("not-ready" in taint["key"] for taint in node["spec"].get("taints") or ())
+        and any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions") or ())
+    ]
+    return set(names) <= set(ready) or None
+
+
+async def all_run(client: Client, namespaces: list[str]) -> bool | None:
+    """By then everybody else has seen them too."""
+    for namespace in namespaces:
+        found, _ = await client.list_all(f"/api/v1/namespaces/{namespace}/pods")
+        if any(one["status"].get("phase") != "Running" for one in found):
+            return None
+    return True
+
+
+async def scenario(client: Client, recorder: Recorder, number: int) -> list[tuple[Json, set[str], set[str]]]:
+    """One cluster: each candidate with kube-scheduler's nodes and ours."""
+    source = random.Random(number)  # noqa: S311
+    names = [f"c{number}-{i}" for i in range(NODES)]
+    namespaces = [await make_namespace(client) for _ in range(2)]
+    await client.patch(f"/api/v1/namespaces/{namespaces[1]}", {"metadata": {"labels": {"team": "other"}}})
+    for name in names:
+        await client.create("/api/v1/nodes", a_node(source, name))
+    await eventually(lambda: nodes_are_ready(client, names), "nodes are ready")
+    for i in range(PLACED):
+        body = a_pod(source, f"placed-{i}", source.choice(names))
+        await client.create(f"/api/v1/namespaces/{source.choice(namespaces)}/pods", body)
+    await eventually(lambda: all_run(client, namespaces), "placed pods run")
+    candidates = []
+    for i in range(CANDIDATES):
+        body = a_pod(source, f"candidate-{i}")
+        candidates.append(await client.create(f"/api/v1/namespaces/{namespaces[0]}/pods", body))
+
+    async def looked_at() -> bool | None:
+        found, _ = await client.list_all(f"/api/v1/namespaces/{namespaces[0]}/pods")
+        open_ = [
+            one
+            for one in found
+            if one["metadata"]["name"].startswith("candidate")
+            and not any(c["type"] == "PodScheduled" for c in one["status"].get("conditions") or ())
+        ]
+        return None if open_ else True
+
+    await eventually(looked_at, "kube-scheduler has looked at every candidate")
+    cache = ClusterCache()
+    for path, follower in (
+        ("namespaces", NamespaceFollower(cache)),
+        ("nodes", NodeFollower(cache)),
+        ("pods", PodFollower(cache)),
+    ):
+        objects, _ = await client.list_all(f"/api/v1/{path}")
+        follower.listed(objects)
+    cycle = Cycle(cache, {"default-scheduler": find_policy("first-fit")})
+    found = []
+    for candidate in candidates:
+        theirs = recorder.asked.get(candidate["metadata"]["uid"], set())
+        found.append((candidate, theirs, set(cycle.candidates(read_pod(candidate)))))
+    for namespace in namespaces:
+        await client.delete(f"/api/v1/namespaces/{namespace}")
+    for name in names:
+        await client.delete(f"/api/v1/nodes/{name}")
+    return found
+
+
+@pytest.mark.parametrize("number", range(CLUSTERS))
+def test_the_same_nodes_are_feasible(recorded: tuple[Lab, Recorder], number: int) -> None:
+    lab, recorder = recorded
+    found = in_lab(lab, lambda client: scenario(client, recorder, number))
+    wrong = [
+        (candidate["metadata"]["name"], candidate["spec"], sorted(theirs), sorted(ours))
+        for candidate, theirs, ours in found
+        if theirs != ours
+    ]
+    assert wrong == []
+    sizes = {len(theirs) for _, theirs, _ in found}
+    assert 0 in sizes  # some fit nowhere,
+    assert len(sizes) > 3  # and the others differ
+
+
+def test_there_are_enough_scenarios() -> None:
+    assert CLUSTERS * CANDIDATES >= 300
