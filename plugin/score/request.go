@@ -1,0 +1,238 @@
+package score
+
+import (
+	"encoding/json"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+const (
+	apiVersion = "v1"
+
+	gpuMilli = "alibabacloud.com/gpu-milli"
+	gpuCount = "alibabacloud.com/gpu-count"
+	gpuIndex = "alibabacloud.com/gpu-index"
+
+	wholeGPU   = 1000
+	mostAmount = 1 << 56 // that the service takes
+)
+
+// Labels of nodes that policies look at; the others stay here.
+var nodeLabels = []string{
+	"alibabacloud.com/gpu-card-model",
+	"nvidia.com/gpu.product",
+	"amd.com/gpu.product-name",
+	v1.LabelTopologyZone,
+	"topology.kubernetes.io/rack",
+}
+
+// encodedPod is what a score can depend on. Commands, environment and volumes of a pod are nobody else's business, and
+// an applied configuration is a second copy of them.
+func encodedPod(pod *v1.Pod) ([]byte, error) {
+	type container struct {
+		Name          string                     `json:"name"`
+		Resources     v1.ResourceRequirements    `json:"resources"`
+		RestartPolicy *v1.ContainerRestartPolicy `json:"restartPolicy,omitempty"`
+	}
+	type metadata struct {
+		UID         string            `json:"uid"`
+		Name        string            `json:"name"`
+		Namespace   string            `json:"namespace"`
+		Labels      map[string]string `json:"labels,omitempty"`
+		Annotations map[string]string `json:"annotations,omitempty"`
+	}
+	type spec struct {
+		Containers     []container              `json:"containers"`
+		InitContainers []container              `json:"initContainers,omitempty"`
+		Resources      *v1.ResourceRequirements `json:"resources,omitempty"`
+		Overhead       v1.ResourceList          `json:"overhead,omitempty"`
+		Priority       *int32                   `json:"priority,omitempty"`
+		SchedulerName  string                   `json:"schedulerName,omitempty"`
+	}
+	reduced := func(given []v1.Container) []container {
+		kept := make([]container, len(given))
+		for i := range given {
+			kept[i] = container{given[i].Name, given[i].Resources, given[i].RestartPolicy}
+		}
+		return kept
+	}
+	return json.Marshal(struct {
+		Metadata metadata `json:"metadata"`
+		Spec     spec     `json:"spec"`
+	}{
+		metadata{string(pod.UID), pod.Name, pod.Namespace, pod.Labels, shownAnnotations(pod.Annotations)},
+		spec{
+			reduced(pod.Spec.Containers), reduced(pod.Spec.InitContainers), pod.Spec.Resources, pod.Spec.Overhead,
+			pod.Spec.Priority, pod.Spec.SchedulerName,
+		},
+	})
+}
+
+func shownAnnotations(given map[string]string) map[string]string {
+	if _, has := given[v1.LastAppliedConfigAnnotation]; !has {
+		return given
+	}
+	kept := make(map[string]string, len(given)-1)
+	for key, value := range given {
+		if key != v1.LastAppliedConfigAnnotation {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// head is what is the same in all requests about one pod.
+type head struct {
+	session, policy string
+	pod             []byte
+}
+
+// appendRequest writes a request. It is written by hand because it is long and the same for a thousand nodes.
+func appendRequest(to []byte, head head, candidates []fwk.NodeInfo, isKnown func(fwk.NodeInfo) bool, millis int64) []byte {
+	to = append(to, `{"apiVersion":"`+apiVersion+`","session":`...)
+	to = appendString(to, head.session)
+	if head.policy != "" {
+		to = append(to, `,"policy":`...)
+		to = appendString(to, head.policy)
+	}
+	to = append(to, `,"deadlineMs":`...)
+	to = strconv.AppendInt(to, millis, 10)
+	to = append(to, `,"pod":`...)
+	to = append(to, head.pod...)
+	to = append(to, `,"candidates":[`...)
+	for i, info := range candidates {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = append(to, `{"name":`...)
+		to = appendString(to, info.Node().Name)
+		to = append(to, `,"generation":`...)
+		to = strconv.AppendInt(to, info.GetGeneration(), 10)
+		if !isKnown(info) {
+			to = append(to, `,"state":`...)
+			to = appendState(to, info)
+		}
+		to = append(to, '}')
+	}
+	return append(to, "]}"...)
+}
+
+func appendState(to []byte, info fwk.NodeInfo) []byte {
+	node := info.Node()
+	to = append(to, `{"allocatable":`...)
+	to = appendResource(to, info.GetAllocatable(), int64(info.GetAllocatable().GetAllowedPodNumber()))
+	to = append(to, `,"requested":`...)
+	to = appendResource(to, info.GetRequested(), int64(len(info.GetPods())))
+	scored := info.GetNonZeroRequested()
+	to = append(to, `,"scored":{"cpuMilli":`...)
+	to = appendAmount(to, scored.GetMilliCPU())
+	to = append(to, `,"memoryBytes":`...)
+	to = appendAmount(to, scored.GetMemory())
+	to = append(to, '}')
+	to = appendGPUPods(to, info.GetPods())
+	first := true
+	for _, key := range nodeLabels {
+		if value, has := node.Labels[key]; has {
+			to = appendKey(to, &first, `,"labels":{`, key)
+			to = appendString(to, value)
+		}
+	}
+	if !first {
+		to = append(to, '}')
+	}
+	for _, address := range node.Status.Addresses {
+		if address.Type == v1.NodeInternalIP {
+			to = append(to, `,"address":`...)
+			to = appendString(to, address.Address)
+			break
+		}
+	}
+	return append(to, '}')
+}
+
+func appendResource(to []byte, amounts fwk.Resource, pods int64) []byte {
+	to = append(to, `{"cpuMilli":`...)
+	to = appendAmount(to, amounts.GetMilliCPU())
+	to = append(to, `,"memoryBytes":`...)
+	to = appendAmount(to, amounts.GetMemory())
+	to = append(to, `,"ephemeralStorageBytes":`...)
+	to = appendAmount(to, amounts.GetEphemeralStorage())
+	to = append(to, `,"pods":`...)
+	to = appendAmount(to, pods)
+	first := true
+	for name, amount := range amounts.GetScalarResources() {
+		if amount != 0 {
+			to = appendKey(to, &first, `,"extended":{`, string(name))
+			to = appendAmount(to, amount)
+		}
+	}
+	if !first {
+		to = append(to, '}')
+	}
+	return append(to, '}')
+}
+
+// appendGPUPods writes the pods that share devices; what they ask for stands in annotations that no sum holds.
+func appendGPUPods(to []byte, pods []fwk.PodInfo) []byte {
+	first := true
+	for _, info := range pods {
+		annotations := info.GetPod().Annotations
+		_, hasMilli := annotations[gpuMilli]
+		_, hasCount := annotations[gpuCount]
+		if !hasMilli && !hasCount {
+			continue
+		}
+		if first {
+			to = append(to, `,"gpuPods":[{"milli":`...)
+		} else {
+			to = append(to, `,{"milli":`...)
+		}
+		first = false
+		to = appendAmount(to, numberOr(annotations[gpuMilli], wholeGPU))
+		to = append(to, `,"count":`...)
+		to = appendAmount(to, numberOr(annotations[gpuCount], 1))
+		to = append(to, `,"index":`...)
+		to = appendString(to, annotations[gpuIndex])
+		to = append(to, '}')
+	}
+	if !first {
+		to = append(to, ']')
+	}
+	return to
+}
+
+func numberOr(text string, otherwise int64) int64 {
+	if number, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return number
+	}
+	return otherwise
+}
+
+func appendKey(to []byte, first *bool, opening, key string) []byte {
+	if *first {
+		to = append(to, opening...)
+	} else {
+		to = append(to, ',')
+	}
+	*first = false
+	return append(appendString(to, key), ':')
+}
+
+func appendAmount(to []byte, amount int64) []byte {
+	return strconv.AppendInt(to, min(max(amount, 0), mostAmount), 10)
+}
+
+// appendString quotes; names of nodes and resources never need escapes.
+func appendString(to []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(text) // of a string it cannot fail
+			return append(to, quoted...)
+		}
+	}
+	to = append(to, '"')
+	to = append(to, text...)
+	return append(to, '"')
+}

@@ -1,0 +1,1 @@
+"""A live web page of a cluster: nodes, pods that wait, decisions and why. It only looks."""

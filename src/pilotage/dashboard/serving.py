@@ -1,0 +1,119 @@
+"""The page on an address, by uvicorn, inside an event loop that does other things too."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from pilotage.dashboard.access import Guard, is_loopback, read_token
+from pilotage.dashboard.app import Dashboard
+from pilotage.dashboard.source import Source
+from pilotage.model.clock import Clock
+from pilotage.model.errors import InputError
+
+DEFAULT_ADDRESS = "127.0.0.1:7780"
+END_SECONDS = 2  # for open pages when the process ends
+MOST_CONNECTIONS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the page is to be found, and what protects it there."""
+
+    host: str
+    port: int
+    guard: Guard
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.certificate else 'http'}://{host}:{self.port}/"
+
+
+def place_of(
+    address: str,
+    token_file: Path | None = None,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    *,
+    plain: bool = False,
+) -> Place:
+    """HOST:PORT, checked: what leaves the machine needs a token, and TLS unless a proxy does it (`plain`)."""
+    host, colon, number = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not number.isdecimal() or int(number) > 65535:
+        raise InputError(f"{address!r} is no address", field="--address", expected="HOST:PORT, such as 127.0.0.1:7780")
+    if (certificate is None) != (key is None):
+        raise InputError("one without the other", field="--tls-certificate", expected="--tls-key beside it")
+    for file in (certificate, key):
+        if file is not None and not file.is_file():
+            raise InputError("there is no such file", file=file, expected="a PEM file")
+    token = read_token(token_file) if token_file is not None else ""
+    if not is_loopback(host):
+        if not token:
+            raise InputError(f"{host} leaves this machine", field="--address", expected="--token-file FILE beside it")
+        if certificate is None and not plain:
+            expected = "--tls-certificate and --tls-key, or --plain-http behind a proxy that has them"
+            raise InputError(f"{host} leaves this machine", field="--address", expected=expected)
+    return Place(host, int(number), Guard(token), certificate, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A page that can be opened."""
+
+    url: str
+    dashboard: Dashboard
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to whoever runs the loop."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def serving(source: Source, clock: Clock, place: Place) -> AsyncIterator[Serving]:
+    """The page at its address; with port 0 at a free one."""
+    try:
+        listening = socket.create_server((place.host, place.port), family=_family(place.host))
+    except OSError as error:
+        problem = f"cannot listen on {place.host}:{place.port}: {error.strerror}"
+        raise InputError(problem, field="--address", expected="a free port") from None
+    place = Place(place.host, listening.getsockname()[1], place.guard, place.certificate, place.key)
+    dashboard = Dashboard(source, clock, place.guard)
+    config = uvicorn.Config(
+        dashboard.app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=END_SECONDS,
+        ssl_certfile=place.certificate,
+        ssl_keyfile=place.key,
+    )
+    server = _Server(config)
+    async with dashboard.looking():
+        task = asyncio.create_task(server.serve([listening]))
+        try:
+            yield Serving(place.url, dashboard)
+        finally:
+            dashboard.feed.end()
+            server.should_exit = True
+            await task
+            listening.close()
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

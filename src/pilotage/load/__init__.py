@@ -1,0 +1,1 @@
+"""What is measured on nodes: read from Prometheus, as columns for policies."""

@@ -1,0 +1,1 @@
+"""Beside kube-scheduler: scheduler extender and scoring service."""

@@ -1,0 +1,175 @@
+"""What callers say of nodes: their snapshots, kept by session so that unchanged nodes travel as a number.
+
+A session is a cluster of its own. Its pods are not known, only what they come to on each node.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pilotage.kube.cache import ClusterCache
+from pilotage.kube.podview import PodView, device_mask
+from pilotage.model.clock import Clock
+from pilotage.model.cluster import MAX_DEVICES, Node
+from pilotage.model.errors import InputError
+from pilotage.model.workload import GPU_MILLI
+from pilotage.serving.problems import invalid, unknown_nodes
+from pilotage.serving.scoring import Scoring
+from pilotage.serving.wire import Candidate, NodeState
+from pilotage.workloads.fields import Field
+from pilotage.workloads.nodespec import model_of
+from pilotage.workloads.podspec import SHARE_COUNT, SHARE_MILLI, WHOLE_DEVICES, whole_devices
+
+SESSIONS_KEPT = 8
+SESSION_SECONDS = 3600.0  # then all is sent again: nodes that are gone are forgotten so
+NODES_KEPT = 50_000  # of a session
+RESOURCES_KEPT = 256
+PODS_REMEMBERED = 10_000  # what a session's policies expect is what it asks for
+EPHEMERAL = "ephemeral-storage"
+_NO_RESOURCE = (*WHOLE_DEVICES, SHARE_COUNT, SHARE_MILLI)
+
+
+@dataclass
+class Session:
+    """One caller's snapshot."""
+
+    scoring: Scoring
+    began: float
+    on_address: Callable[[str, str], None] = lambda node, address: None
+    generations: dict[str, int] = field(default_factory=dict)
+    _allocatable: dict[str, NodeState] = field(default_factory=dict)
+    _resources: set[str] = field(default_factory=set)  # each is a column of the arrays
+
+    @property
+    def cache(self) -> ClusterCache:
+        return self.scoring.cache
+
+    def take(self, candidates: Sequence[Candidate]) -> None:
+        """Remembers what is told, then refuses if something else would have to be known."""
+        told = [(candidate, candidate.state) for candidate in candidates if candidate.state is not None]
+        for candidate, state in told:
+            self._take_node(candidate.name, state)
+        self.cache.refresh()
+        for candidate, state in told:
+            self._take_usage(candidate, state)
+        generations = self.generations
+        unknown = [c.name for c in candidates if c.state is None and generations.get(c.name) != c.generation]
+        if unknown:
+            raise unknown_nodes(unknown, len(candidates))
+
+    def remember(self, pod: PodView) -> None:
+        """A pod that was asked about."""
+        pods = self.cache.pods
+        pods.pop(pod.uid, None)
+        pods[pod.uid] = pod
+        if len(pods) > PODS_REMEMBERED:
+            del pods[next(iter(pods))]
+
+    def _take_node(self, name: str, state: NodeState) -> None:
+        known = self._allocatable.get(name)
+        if known is None or known.allocatable != state.allocatable or known.labels != state.labels:
+            if known is None and len(self._allocatable) >= NODES_KEPT:
+                raise invalid(f"candidates: more than {NODES_KEPT} nodes in one session")
+            node = _node(name, state)
+            self._resources |= {key for key, _ in node.extended}
+            if len(self._resources) > RESOURCES_KEPT:
+                raise invalid(f"candidates: more than {RESOURCES_KEPT} extended resources in one session")
+            self.generations.pop(name, None)
+            self.cache.put_node(node)
+        self._allocatable[name] = state
+        if state.address:
+            self.on_address(name, state.address)
+
+    def _take_usage(self, candidate: Candidate, state: NodeState) -> None:
+        cluster, arrays = self.cache.state, self.cache.state.arrays
+        n = cluster.index[candidate.name]
+        used = state.requested
+        free_R = arrays.free_NR[n]
+        free_R[:] = arrays.capacity_NR[n]
+        free_R[:3] -= used.cpu_milli, used.memory_bytes, used.pods
+        axis = {name: r for r, name in enumerate(cluster.resources) if r > 2}
+        for name, amount in (*used.extended.items(), (EPHEMERAL, used.ephemeral_storage_bytes)):
+            if name in axis:
+                free_R[axis[name]] -= amount
+        scored = state.scored or used
+        arrays.scored_used_N2[n] = scored.cpu_milli, scored.memory_bytes
+        self._take_devices(n, state)
+        self.cache.note_change(n)
+        if candidate.generation is None:
+            self.generations.pop(candidate.name, None)
+        else:
+            self.generations[candidate.name] = candidate.generation
+
+    def _take_devices(self, n: int, state: NodeState) -> None:
+        arrays = self.cache.state.arrays
+        count = int(arrays.device_count_N[n])
+        left_D, kinds_T = arrays.device_left_ND[n], arrays.kind_count_NT[n]
+        left_D[:count], kinds_T[:] = GPU_MILLI, 0
+        shares = [(device_mask(pod.index), pod.milli, pod.count) for pod in state.gpu_pods if pod.milli and pod.count]
+        for mask, milli, wanted in sorted(shares, key=lambda share: share[0] == 0):  # those whose devices are known
+            devices = [d for d in range(count) if (mask >> d) & 1]
+            if len(devices) != wanted:  # nobody wrote down which they are: the lowest with room
+                devices = sorted(range(count), key=lambda d: (left_D[d] < milli, d))[:wanted]
+            left_D[devices] -= milli
+            kinds_T[0 if wanted == 1 and milli < GPU_MILLI else min(wanted, count)] += 1
+        whole = sum(state.requested.extended.get(name, 0) for name in WHOLE_DEVICES)
+        idle = [d for d in range(count) if left_D[d] == GPU_MILLI][:whole]
+        left_D[idle] = 0
+        if whole and count:
+            kinds_T[1] += len(idle)
+
+
+def _node(name: str, state: NodeState) -> Node:
+    offered = state.allocatable
+    amounts = {key: 1000 * amount for key, amount in offered.extended.items()}
+    try:
+        gpus = whole_devices(dict(amounts), Field(None, "the request", 1, 1)) or offered.extended.get(SHARE_COUNT, 0)
+    except InputError as error:
+        raise invalid(f"candidates: node {name}: {error.problem}; expected {error.expected}") from error
+    extended = {key: amount for key, amount in offered.extended.items() if key not in _NO_RESOURCE and amount}
+    if offered.ephemeral_storage_bytes:
+        extended[EPHEMERAL] = offered.ephemeral_storage_bytes
+    if gpus > MAX_DEVICES:
+        raise invalid(f"candidates: node {name}: {gpus} GPUs; expected at most {MAX_DEVICES}")
+    return Node(
+        name=name,
+        cpu_milli=offered.cpu_milli,
+        memory_bytes=offered.memory_bytes,
+        pods=offered.pods,
+        gpu_count=gpus,
+        gpu_model=model_of(state.labels),
+        extended=tuple(sorted(extended.items())),
+        labels=tuple(sorted(state.labels.items())),
+    )
+
+
+@dataclass
+class Sessions:
+    """Those used last."""
+
+    make: Callable[[], Scoring]
+    clock: Clock
+    on_address: Callable[[str, str], None] = lambda node, address: None
+    _open: OrderedDict[str, Session] = field(default_factory=OrderedDict)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._open.values())
+
+    def find(self, name: str | None) -> Session:
+        """The session of this name; a new one that nobody will find again without a name."""
+        now = self.clock.now()
+        known = self._open.get(name) if name is not None else None
+        if known is not None and now - known.began < SESSION_SECONDS:
+            self._open.move_to_end(str(name))
+            return known
+        session = Session(self.make(), now, self.on_address)
+        if name is not None:
+            self._open[name] = session
+            while len(self._open) > SESSIONS_KEPT:
+                self._open.popitem(last=False)
+        return session

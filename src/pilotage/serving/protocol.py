@@ -1,0 +1,110 @@
+"""HTTP connections with limits that the server itself does not have: size and time of a request's head.
+
+Also hands on who the other side is: the name in its certificate, where it showed one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD_BYTES = 32 * 1024
+HEAD_SECONDS = 10.0
+MAX_CONNECTIONS = 1000
+
+_TOO_LARGE = (
+    b"431 Request Header Fields Too Large",
+    b'{"reason":"too-large","message":"the request\'s head is too large"}',
+)
+_TOO_SLOW = (b"408 Request Timeout", b'{"reason":"deadline","message":"the request\'s head came too slowly"}')
+_TOO_MANY = (b"429 Too Many Requests", b'{"reason":"busy","message":"too many connections"}')
+_NO_HTTP = (b"400 Bad Request", b'{"reason":"invalid","message":"this is no HTTP request"}')
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._head_open, self._head_bytes = True, 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._certificate: str | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._refuse(*_TOO_MANY)
+            return
+        self._certificate = _common_name(transport)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self._head_open and not self.transport.is_closing():
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(*_TOO_LARGE)
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(*_NO_HTTP)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_open = True
+        self.scope["state"]["certificate"] = self._certificate
+        self.scope["state"]["arrived"] = self.loop.time()
+        self.scope["state"]["local"] = self.client is None  # a Unix socket: its file says who may connect
+        self._start_timer()
+
+    def on_headers_complete(self) -> None:
+        self._head_open, self._head_bytes = False, 0
+        self._stop_timer()
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
+            self._refuse(*_TOO_LARGE)
+            return
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self.cycle is not None and not self.transport.is_closing():
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self.cycle is not None and not self.transport.is_closing():
+            super().on_message_complete()
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            self._refuse(*_TOO_SLOW)
+
+    def _refuse(self, status: bytes, body: bytes) -> None:
+        head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+        self.transport.write(head % (status, len(body)) + body)
+        self.transport.close()
+
+
+def _common_name(transport: asyncio.Transport) -> str | None:
+    """Of the certificate that the other side showed and the TLS layer checked."""
+    certificate = transport.get_extra_info("peercert")
+    for part in (certificate or {}).get("subject", ()):
+        for key, value in part:
+            if key == "commonName":
+                return str(value)
+    return "" if certificate else None

@@ -1,0 +1,260 @@
+"""The service as a process: caches, listening sockets, reload, and an end that loses no request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvicorn
+
+from pilotage.kube.access import Access
+from pilotage.kube.binding import Binder
+from pilotage.kube.cache import ClusterCache
+from pilotage.kube.client import Client
+from pilotage.load.collecting import Collector
+from pilotage.load.columns import LoadColumns
+from pilotage.load.settings import LoadSettings
+from pilotage.model.clock import Clock
+from pilotage.model.cluster import Node
+from pilotage.model.errors import InputError, PilotageError
+from pilotage.policies.api import WorkloadMix
+from pilotage.serving.app import Limits, Service, application
+from pilotage.serving.callers import Sessions
+from pilotage.serving.extender import Extender
+from pilotage.serving.following import STALE_SECONDS, Following
+from pilotage.serving.logs import log
+from pilotage.serving.metrics import Metrics
+from pilotage.serving.offered import Offered
+from pilotage.serving.protocol import BoundedProtocol
+from pilotage.serving.scoring import Scoring
+from pilotage.serving.security import Gate, Security
+from pilotage.serving.v1 import Api, Own
+from pilotage.serving.warming import warm_up
+
+KEEP_ALIVE_SECONDS = 120  # longer than Go clients keep idle connections, so that they never meet one being closed
+GRACE_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a service runs."""
+
+    policies: tuple[str, ...] = ("fgd",)
+    host: str | None = "127.0.0.1"  # None: no TCP
+    port: int = 8650  # 0: any free one
+    socket: Path | None = None  # a Unix socket beside it
+    security: Security = Security()  # noqa: RUF009 - frozen
+    access: Access | None = None  # None: no cluster is followed, callers bring their snapshots
+    nodes: tuple[Node, ...] = ()  # in the place of a cluster that is followed: one that stands still, to measure with
+    load: LoadSettings | None = None
+    mix: WorkloadMix | None = None
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    stale_seconds: float = STALE_SECONDS
+    seed: int = 0
+    instance: str = "pilotage-serve"
+
+
+@dataclass
+class Serving:
+    """A running service."""
+
+    settings: Settings
+    clock: Clock
+    metrics: Metrics = field(default_factory=Metrics)
+    port: int = 0  # that is listened on
+    own: Own | None = None
+    collector: Collector | None = None
+    _following: Following | None = None
+    _warm: bool = False
+    _context: ssl.SSLContext | None = None
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        settings.security.check(settings.host)
+        self.offered = Offered.read(settings.policies)
+        self.gate = Gate(settings.security.client_authority is not None, settings.security.token())
+        self._context = settings.security.context()
+        self.columns = LoadColumns(settings.load, self.clock) if settings.load is not None else None
+        self.sessions = Sessions(self._scoring, self.clock, self._located)
+
+    def _scoring(self) -> Scoring:
+        cache = ClusterCache(on_problem=self._problem)
+        if self.columns is not None:
+            cache.measured = self.columns.fill
+        return Scoring(cache, lambda: self.offered, self.settings.mix, self.settings.seed)
+
+    def _located(self, node: str, address: str) -> None:
+        if self.columns is not None:
+            self.columns.addresses[address] = node
+
+    def _problem(self, text: str) -> None:
+        self.metrics.problems.inc()
+        log(logging.WARNING, "problem", detail=text[:500])
+
+    # Ready?
+
+    def obstacles(self) -> dict[str, str]:
+        found = {} if self._warm else {"policies": "being compiled"}
+        if self.own is not None and self.own.obstacle():
+            found["cluster"] = self.own.obstacle()
+        return found
+
+    def details(self) -> dict[str, object]:
+        said: dict[str, object] = {"policies": self.offered.names}
+        if self.collector is not None:
+            said["load"] = self.collector.state()
+        return said
+
+    # Running
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Serving]:
+        """Listens while the context is open; at its end requests under way are answered."""
+        async with AsyncExitStack() as stack:
+            extender = await self._follow(stack)
+            if self.columns is not None:
+                self.collector = Collector(self.columns, self.clock, self.metrics.registry, self._measured)
+                await stack.enter_async_context(self.collector.running())
+            api = Api(self.sessions, self.own)
+            service = Service(
+                api, extender, self.metrics, self.gate, self.obstacles, self.details, self.settings.limits
+            )
+            servers = self._servers(service)
+            tasks = [asyncio.create_task(server.serve()) for server in servers]
+            ticking = asyncio.create_task(self._publish())
+            try:
+                for server, task in zip(servers, tasks, strict=True):
+                    while not server.started:
+                        if task.done():
+                            await task
+                            raise InputError(f"cannot listen on {_address(self.settings)}", expected="a free address")
+                        await asyncio.sleep(0.01)
+                if self.settings.host is not None:
+                    self.port = servers[0].servers[0].sockets[0].getsockname()[1]
+                await asyncio.to_thread(warm_up, list(self.offered.policies.values()))
+                self._warm = True
+                yield self
+            finally:
+                ticking.cancel()
+                for server in servers:
+                    server.should_exit = True
+                await asyncio.gather(*tasks, return_exceptions=True)
+                with suppress(asyncio.CancelledError):
+                    await ticking
+                if self.settings.socket is not None:
+                    self.settings.socket.unlink(missing_ok=True)
+
+    async def _follow(self, stack: AsyncExitStack) -> Extender | None:
+        access = self.settings.access
+        if access is None:
+            return self._looked_at() if self.settings.nodes else None
+        client = await stack.enter_async_context(Client(access, agent="pilotage-serve"))
+        scoring = self._scoring()
+        following = Following(
+            client, scoring.cache, self.clock, self._problem, self.settings.stale_seconds, self._located
+        )
+        self._following = await stack.enter_async_context(following.running())
+        self.own = Own(scoring, following.obstacle)
+        binder = Binder(client, self.clock, self.settings.instance)
+        return Extender(self.own, binder, self.metrics)
+
+    def _looked_at(self) -> Extender:
+        scoring = self._scoring()
+        scoring.cache.set_nodes(self.settings.nodes)
+        self.own = Own(scoring, lambda: "")
+        return Extender(self.own, None, self.metrics)
+
+    def _measured(self) -> None:
+        """New measurements: kept scores do not hold any more."""
+        if self.own is not None:
+            self.own.scoring.cache.measure()
+        for session in self.sessions:
+            session.cache.measure()
+
+    def _servers(self, service: Service) -> list[_Server]:
+        app, settings = application(service), self.settings
+        common: dict[str, object] = {
+            "http": BoundedProtocol,
+            "ws": "none",
+            "lifespan": "off",
+            "log_config": None,
+            "access_log": False,
+            "server_header": False,
+            "date_header": False,
+            "timeout_keep_alive": KEEP_ALIVE_SECONDS,
+            "timeout_graceful_shutdown": GRACE_SECONDS,
+            "backlog": 256,
+        }
+        servers = []
+        if settings.host is not None:
+            config = uvicorn.Config(app, host=settings.host, port=settings.port, **common)  # type: ignore[arg-type]
+            config.load()
+            config.ssl = self._context
+            servers.append(_Server(config))
+        if settings.socket is not None:
+            _prepare_socket(settings.socket)
+            config = uvicorn.Config(app, uds=str(settings.socket), **common)  # type: ignore[arg-type]
+            servers.append(_Server(config))
+        return servers
+
+    async def _publish(self) -> None:
+        while True:
+            self.metrics.sessions.set(len(self.sessions))
+            if self.own is not None:
+                cache = self.own.scoring.cache
+                self.metrics.nodes.set(len(cache.state.nodes))
+                self.metrics.pods.set(len(cache.pods))
+            await asyncio.sleep(1.0)
+
+    async def reload(self) -> bool:
+        """Policies, token and keys as they are on disk now; what was there stays when something is wrong with them."""
+        try:
+            fresh = await asyncio.to_thread(Offered.read, self.settings.policies, self.offered.edition + 1)
+            await asyncio.to_thread(warm_up, list(fresh.policies.values()))
+            token = self.settings.security.token()
+            if self._context is not None:
+                self.settings.security.load(self._context)
+        except PilotageError as error:
+            self.metrics.reloads.labels("failed").inc()
+            log(logging.ERROR, "reload", outcome="failed", detail=str(error))
+            return False
+        self.offered, self.gate.token = fresh, token
+        self.metrics.reloads.labels("done").inc()
+        self.metrics.edition.set(fresh.edition)
+        log(logging.INFO, "reload", outcome="done", policies=fresh.names)
+        return True
+
+
+class _Server(uvicorn.Server):
+    """Signals are the command's, not the server's."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _address(settings: Settings) -> str:
+    return f"{settings.host}:{settings.port}" if settings.host is not None else str(settings.socket)
+
+
+def _prepare_socket(path: Path) -> None:
+    """A file for its owner alone: the server takes its place and keeps its mode.
+
+    One that a killed service left is removed; anything else that is there is not ours.
+    """
+    if path.is_socket():
+        path.unlink()
+    elif path.exists():
+        raise InputError("there is something that is no socket", file=path, expected="a path for a new socket")
+    try:
+        with socket.socket(socket.AF_UNIX) as placeholder:
+            placeholder.bind(str(path))
+        path.chmod(0o600)
+    except OSError as error:
+        raise InputError(f"cannot be made: {error}", file=path, expected="a path for a new socket") from error

@@ -1,0 +1,109 @@
+"""Who may ask: on loopback and Unix sockets all who can connect, elsewhere by TLS and a certificate or token."""
+
+from __future__ import annotations
+
+import hmac
+import ssl
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+from pilotage.model.errors import InputError
+from pilotage.serving.problems import RefusedError
+
+MIN_TOKEN, MAX_TOKEN = 16, 4096
+
+
+@dataclass(frozen=True)
+class Security:
+    """Files of the operator; what is not given is not asked for."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    client_authority: Path | None = None
+    token_file: Path | None = None
+
+    def check(self, host: str | None) -> None:
+        """Raises when this is not enough for the address that is listened on."""
+        if (self.certificate is None) != (self.key is None):
+            raise InputError("one without the other", field="--tls-cert, --tls-key", expected="both or none")
+        if self.client_authority is not None and self.certificate is None:
+            raise InputError("needs TLS", field="--client-ca", expected="--tls-cert and --tls-key beside it")
+        if host is not None and not is_loopback(host):
+            if self.certificate is None:
+                raise InputError(
+                    f"{host} is not loopback", field="--host", expected="--tls-cert and --tls-key beside it"
+                )
+            if self.client_authority is None and self.token_file is None:
+                raise InputError(
+                    f"{host} is not loopback",
+                    field="--host",
+                    expected="--client-ca or --token-file, so that not all may ask",
+                )
+
+    def context(self) -> ssl.SSLContext | None:
+        if self.certificate is None or self.key is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.load(context)
+        if self.client_authority is not None:
+            context.verify_mode = ssl.CERT_OPTIONAL  # /healthz comes without; the rest is checked request by request
+        return context
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """The files as they are now; open connections keep what they began with."""
+        try:
+            context.load_cert_chain(str(self.certificate), str(self.key))
+        except (OSError, ssl.SSLError) as error:
+            raise InputError(
+                f"cannot be used: {error}", file=self.certificate, expected="a PEM chain and its key"
+            ) from error
+        if self.client_authority is not None:
+            try:
+                context.load_verify_locations(str(self.client_authority))
+            except (OSError, ssl.SSLError) as error:
+                raise InputError(f"cannot be used: {error}", file=self.client_authority, expected="PEM") from error
+
+    def token(self) -> bytes | None:
+        if self.token_file is None:
+            return None
+        try:
+            content = self.token_file.read_bytes().strip()
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", file=self.token_file) from error
+        if not MIN_TOKEN <= len(content) <= MAX_TOKEN or not content.isascii():
+            raise InputError(
+                "is no token", file=self.token_file, expected=f"{MIN_TOKEN} to {MAX_TOKEN} ASCII characters"
+            )
+        return content
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass
+class Gate:
+    """Lets requests in."""
+
+    asks_certificate: bool = False
+    token: bytes | None = None
+
+    def let_in(self, *, certificate: str | None, local: bool, authorization: str | None, extender: bool) -> None:
+        """Extender verbs need a certificate where certificates are asked for: kube-scheduler can show nothing else."""
+        if local or (not self.asks_certificate and self.token is None):
+            return
+        if self.asks_certificate and certificate is not None:
+            return
+        if self.token is not None and not (extender and self.asks_certificate):
+            scheme, _, shown = (authorization or "").partition(" ")
+            if scheme.lower() == "bearer" and hmac.compare_digest(shown.strip().encode(), self.token):
+                return
+        wanted = (
+            "a client certificate" if extender and self.asks_certificate else "a client certificate or bearer token"
+        )
+        raise RefusedError(401, "unauthenticated", f"this needs {wanted}")

@@ -1,0 +1,295 @@
+"""What travels: bodies of requests and answers, as types. Decoding checks them; OpenAPI is written from them.
+
+Extender types have the Go field names as they are (extender/v1), ours are in camel case.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+MAX_CANDIDATES = 20_000
+MAX_AMOUNT = 2**56
+MAX_GENERATION = 2**63 - 1
+
+NodeName = Annotated[str, Meta(min_length=1, max_length=253)]
+Amount = Annotated[int, Meta(ge=0, le=MAX_AMOUNT)]
+Amounts = Annotated[dict[Annotated[str, Meta(max_length=317)], Amount], Meta(max_length=256)]
+Texts = dict[str, str]
+Quantities = dict[str, str | int | float]
+
+
+class Wire(Struct, frozen=True, rename="camel"):
+    """Ours. Unknown fields are ignored."""
+
+
+# Of a Kubernetes pod, what placements may depend on; anything else is skipped while decoding.
+
+
+class Resources(Wire, frozen=True):
+    """Of a container or a pod."""
+
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+class Container(Wire, frozen=True):
+    """What it asks for."""
+
+    resources: Resources | None = None
+    restart_policy: str | None = None
+
+
+class Metadata(Wire, frozen=True):
+    """Of a pod."""
+
+    uid: Annotated[str, Meta(min_length=1, max_length=253)]
+    name: Annotated[str, Meta(min_length=1, max_length=253)]
+    namespace: Annotated[str, Meta(min_length=1, max_length=253)]
+    labels: Texts | None = None
+    annotations: Texts | None = None
+
+
+class PodSpec(Wire, frozen=True):
+    """Of a pod."""
+
+    containers: Annotated[list[Container], Meta(min_length=1, max_length=1000)]
+    init_containers: Annotated[list[Container], Meta(max_length=1000)] | None = None
+    resources: Resources | None = None
+    overhead: Quantities | None = None
+    priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] | None = None
+    scheduler_name: str | None = None
+    # Read by /v1/suggest alone: callers of the others have filtered.
+    node_selector: Texts | None = None
+    tolerations: list[dict[str, Any]] | None = None
+    affinity: dict[str, Any] | None = None
+    topology_spread_constraints: list[dict[str, Any]] | None = None
+
+
+class PodObject(Wire, frozen=True):
+    """A pod as the API server has it."""
+
+    metadata: Metadata
+    spec: PodSpec
+
+
+# POST /v1/score, /v1/suggest
+
+
+class NodeAmounts(Wire, frozen=True):
+    """Resources as kube-scheduler's framework holds them."""
+
+    cpu_milli: Amount = 0
+    memory_bytes: Amount = 0
+    ephemeral_storage_bytes: Amount = 0
+    pods: Annotated[int, Meta(ge=0, le=10**6)] = 0
+    extended: Amounts = {}
+
+
+class ScoredAmounts(Wire, frozen=True):
+    """CPU and memory in use as kube-scheduler counts them for scores."""
+
+    cpu_milli: Amount = 0
+    memory_bytes: Amount = 0
+
+
+class GpuPod(Wire, frozen=True):
+    """A pod with a share of GPUs."""
+
+    milli: Annotated[int, Meta(ge=0, le=1000)] = 1000
+    count: Annotated[int, Meta(ge=0, le=62)] = 1
+    index: Annotated[str, Meta(max_length=256)] = ""
+
+
+class NodeState(Wire, frozen=True):
+    """A node as the caller's snapshot has it."""
+
+    allocatable: NodeAmounts
+    requested: NodeAmounts = NodeAmounts()
+    scored: ScoredAmounts | None = None
+    gpu_pods: Annotated[list[GpuPod], Meta(max_length=10_000)] = []
+    labels: Annotated[dict[str, str], Meta(max_length=256)] = {}
+    address: Annotated[str, Meta(max_length=64)] = ""
+
+
+class Candidate(Wire, frozen=True, gc=False):
+    """A node that the caller may choose."""
+
+    name: NodeName
+    generation: Annotated[int, Meta(ge=0, le=MAX_GENERATION)] | None = None
+    state: NodeState | None = None
+
+
+Candidates = Annotated[list[Candidate], Meta(min_length=1, max_length=MAX_CANDIDATES)]
+Deadline = Annotated[int, Meta(ge=1, le=10_000)]
+PolicyName = Annotated[str, Meta(min_length=1, max_length=253)]
+Session = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class ScoreRequest(Wire, frozen=True):
+    """Score these candidates for this pod."""
+
+    api_version: Literal["v1"]
+    pod: PodObject
+    candidates: Candidates
+    session: Session | None = None
+    policy: PolicyName | None = None
+    deadline_ms: Deadline = 1000
+
+
+class ScoreAnswer(Wire, frozen=True):
+    """0 to 100 for exactly the candidates of the request."""
+
+    api_version: Literal["v1"]
+    uid: str
+    policy: str
+    scores: dict[str, Annotated[int, Meta(ge=0, le=100)]]
+
+
+class SuggestRequest(Wire, frozen=True):
+    """Which node for this pod? Without candidates: of all that the service knows."""
+
+    api_version: Literal["v1"]
+    pod: PodObject
+    candidates: Candidates | None = None
+    session: Session | None = None
+    policy: PolicyName | None = None
+    deadline_ms: Deadline = 1000
+
+
+class Suggested(Wire, frozen=True):
+    """One of the best candidates."""
+
+    node: str
+    total: float
+    scores: dict[str, list[float]]  # by part of the policy: as given, and as weighed
+
+
+class SuggestAnswer(Wire, frozen=True):
+    """The best node, or none, and why."""
+
+    api_version: Literal["v1"]
+    uid: str
+    policy: str
+    node: str | None
+    gpu_index: str  # devices as the annotation gpu-index has them, "" for none
+    verdict: str
+    filtered: dict[str, int]  # reason -> number of candidates that it takes out
+    best: list[Suggested]  # at most five
+
+
+class Problem(Wire, frozen=True, omit_defaults=True):
+    """Every answer that is not 200."""
+
+    reason: str
+    message: str
+    unknown: list[str] | None = None
+
+
+# Extender
+
+
+class Named(Struct, frozen=True):
+    """What is read of a node object."""
+
+    metadata: NamedMetadata
+
+
+class NamedMetadata(Struct, frozen=True):
+    """Its name."""
+
+    name: NodeName
+
+
+class NodeList(Struct, frozen=True):
+    """Node objects, kept as they came."""
+
+    items: Annotated[list[msgspec.Raw], Meta(max_length=MAX_CANDIDATES)] | None = None
+
+
+class ExtenderArgs(Struct, frozen=True):
+    """Of filter and prioritize."""
+
+    Pod: PodObject
+    Nodes: NodeList | None = None
+    NodeNames: Annotated[list[str], Meta(max_length=MAX_CANDIDATES)] | None = None
+
+
+class FilterResult(Struct, frozen=True):
+    """Who is left, and why others are not."""
+
+    Nodes: NodeList | None = None
+    NodeNames: list[str] | None = None
+    FailedNodes: dict[str, str] = {}
+    FailedAndUnresolvableNodes: dict[str, str] = {}
+    Error: str = ""
+
+
+class HostPriority(Struct, frozen=True):
+    """A score from 0 to 10."""
+
+    Host: str
+    Score: int
+
+
+class BindingArgs(Struct, frozen=True):
+    """Put this pod there."""
+
+    PodName: Annotated[str, Meta(min_length=1, max_length=253)]
+    PodNamespace: Annotated[str, Meta(min_length=1, max_length=253)]
+    PodUID: Annotated[str, Meta(min_length=1, max_length=253)]
+    Node: NodeName
+
+
+class BindingResult(Struct, frozen=True):
+    """Empty = done."""
+
+    Error: str = ""
+
+
+class MetaPod(Struct, frozen=True):
+    """A victim."""
+
+    UID: str
+
+
+class MetaVictims(Struct, frozen=True):
+    """Victims on one node."""
+
+    Pods: list[MetaPod] | None = None
+    NumPDBViolations: int = 0
+
+
+class VictimPod(Struct, frozen=True):
+    """A victim, given as an object."""
+
+    metadata: VictimMetadata
+
+
+class VictimMetadata(Struct, frozen=True):
+    """Its uid."""
+
+    uid: str
+
+
+class Victims(Struct, frozen=True):
+    """Victims on one node, given as objects."""
+
+    Pods: list[VictimPod] | None = None
+    NumPDBViolations: int = 0
+
+
+class PreemptionArgs(Struct, frozen=True):
+    """What kube-scheduler would evict, node by node."""
+
+    Pod: PodObject
+    NodeNameToVictims: dict[str, Victims | None] | None = None
+    NodeNameToMetaVictims: dict[str, MetaVictims | None] | None = None
+
+
+class PreemptionResult(Struct, frozen=True):
+    """Nodes where that would help."""
+
+    NodeNameToMetaVictims: dict[str, MetaVictims]

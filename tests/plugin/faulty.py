@@ -1,0 +1,141 @@
+"""A scoring service that keeps the contract, or breaks it in the way a test wants: faults the real one never has."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import TCPServer, ThreadingMixIn, UnixStreamServer
+from typing import Any
+
+LATE_SECONDS = 3.0
+HUGE = b" " * 2**22
+
+Answer = Callable[[dict[str, Any], dict[str, int]], bytes]
+
+
+def right(request: dict[str, Any], scores: dict[str, int]) -> bytes:
+    answer = {"apiVersion": "v1", "uid": request["pod"]["metadata"]["uid"], "policy": "test@1", "scores": scores}
+    return json.dumps(answer).encode()
+
+
+def garbage(request: dict[str, Any], scores: dict[str, int]) -> bytes:
+    return b"\x00<html>not what was asked"
+
+
+def late(request: dict[str, Any], scores: dict[str, int]) -> bytes:
+    time.sleep(LATE_SECONDS)
+    return right(request, scores)
+
+
+def wrong_nodes(request: dict[str, Any], scores: dict[str, int]) -> bytes:
+    return right(request, {f"{name}-other": score for name, score in scores.items()})
+
+
+def not_a_number(request: dict[str, Any], scores: dict[str, int]) -> bytes:
+    return right(request, {name: float("nan") for name in scores})  # type: ignore[misc]
+
+
+def out_of_range(request: dict[str, Any], scores: dict[str, int]) -> bytes:
+    return right(request, dict.fromkeys(scores, 10**9))
+
+
+def huge(request: dict[str, Any], scores: dict[str, int]) -> bytes:
+    return right(request, scores) + HUGE
+
+
+@dataclass
+class Faulty:
+    """What it answers with can be changed at any time."""
+
+    answer: Answer = right
+    known: dict[str, int] = field(default_factory=dict)
+
+    def respond(self, request: dict[str, Any]) -> tuple[int, bytes]:
+        """The best candidate is the one with the fewest pods, then the first by name."""
+        candidates = request["candidates"]
+        for one in candidates:
+            if "state" in one:
+                self.known[one["name"]] = one["generation"]
+        unknown = [one["name"] for one in candidates if self.known.get(one["name"]) != one["generation"]]
+        if unknown:
+            return 409, json.dumps({"reason": "unknown-generation", "message": "", "unknown": unknown}).encode()
+        best = min(one["name"] for one in candidates)
+        return 200, self.answer(request, {one["name"]: 100 * (one["name"] == best) for one in candidates})
+
+
+@contextmanager
+def serving(service: Faulty, at: Path | ssl.SSLContext) -> Iterator[int]:
+    """On a Unix socket, or by TLS on a free port of loopback, which it yields."""
+
+    connections: list[socket.socket] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, body = service.respond(request)
+            try:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                if not isinstance(at, Path):  # a handshake for every request: certificates count at once
+                    self.send_header("Connection", "close")
+                    self.close_connection = True
+                self.end_headers()
+                self.wfile.write(body)
+            except OSError:  # the plugin has gone: it has read enough, or waited long enough
+                self.close_connection = True
+
+        def address_string(self) -> str:
+            return "a plugin"
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    class Quiet(ThreadingMixIn):
+        daemon_threads = True
+
+        def process_request(self, request: Any, client_address: Any) -> None:
+            connections.append(request)
+            super().process_request(request, client_address)
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            pass  # a refused handshake is what some tests are about
+
+    if isinstance(at, Path):
+
+        class OnSocket(Quiet, UnixStreamServer):
+            pass
+
+        server: TCPServer | UnixStreamServer = OnSocket(str(at), Handler)
+    else:
+        context = at
+
+        class OnPort(Quiet, TCPServer):
+            def get_request(self) -> tuple[socket.socket, Any]:
+                connection, address = super().get_request()
+                connection.settimeout(10)
+                return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
+
+        server = OnPort(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield 0 if isinstance(at, Path) else int(server.socket.getsockname()[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        for connection in connections:  # or their threads would go on answering
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        if isinstance(at, Path):
+            at.unlink()

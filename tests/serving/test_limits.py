@@ -1,0 +1,105 @@
+"""Slow, large and malformed requests: answered with a reason, never a hang."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from pilotage.serving import protocol
+from pilotage.serving.app import Limits
+from pilotage.serving.run import Serving, Settings
+from serving.services import a_question, a_service, a_state, ask, read
+
+SMALL = Limits(body_bytes=20_000, body_seconds=0.3, requests=2)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Serving]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(protocol, "HEAD_SECONDS", 0.5)
+        with a_service(Settings(policies=("least-allocated",), port=0, limits=SMALL)) as running:
+            yield running
+
+
+async def raw(port: int, *parts: bytes, pause: float = 0.0) -> bytes:
+    """What comes back for bytes sent as they are."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(pause)
+        return await asyncio.wait_for(reader.read(), 20)  # until the other side closes
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+def test_a_body_that_is_too_large_is_refused(service: Serving) -> None:
+    status, answer = ask(service, "/v1/score", {"filler": "x" * 30_000})
+    assert (status, answer["reason"]) == (413, "too-large")
+
+
+def test_a_body_that_comes_too_slowly_is_refused(service: Serving) -> None:
+    head = b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n"
+    answer = asyncio.run(raw(service.port, head + b"{"))
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b'"reason":"deadline"' in answer
+
+
+def test_a_head_that_never_ends_is_refused(service: Serving) -> None:
+    answer = asyncio.run(raw(service.port, b"POST /v1/score HTTP/1.1\r\nx: "))
+    assert answer.startswith(b"HTTP/1.1 408")
+
+
+def test_a_silent_connection_is_closed(service: Serving) -> None:
+    assert asyncio.run(raw(service.port)).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize("end", [b"", b"\r\n\r\n"])
+def test_a_head_that_is_too_large_is_refused(service: Serving, end: bytes) -> None:
+    answer = asyncio.run(raw(service.port, b"GET /healthz HTTP/1.1\r\nx: " + b"y" * 40_000 + end))
+    assert answer.startswith(b"HTTP/1.1 431")
+
+
+def test_what_is_no_http_is_refused(service: Serving) -> None:
+    assert asyncio.run(raw(service.port, b"\x16\x03\x01hello\r\n\r\n")).startswith(b"HTTP/1.1 400")
+
+
+def test_more_requests_than_allowed_at_once_are_refused(service: Serving) -> None:
+    head = b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{"
+
+    async def crowd() -> list[bytes]:
+        return await asyncio.gather(*(raw(service.port, head) for _ in range(6)))
+
+    answers = asyncio.run(crowd())
+    refused = [answer for answer in answers if b'"reason":"busy"' in answer]
+    assert len(refused) == 4
+    assert ask(service, "/v1/score", a_question([{"name": "a", "state": a_state()}]))[0] == 200  # and then it goes on
+
+
+def test_a_deadline_that_has_passed_is_said(service: Serving) -> None:
+    body = b'{"apiVersion":"v1","pod":{"metadata":{"uid":"u","name":"n","namespace":"d"},"spec":{"containers":[{}]}},'
+    body += b'"candidates":[{"name":"a","state":{"allocatable":{"cpuMilli":1}}}],"deadlineMs":20}'
+    head = b"POST /v1/score HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+    answer = asyncio.run(raw(service.port, head + body[:5], body[5:], pause=0.1))
+    assert answer.startswith(b"HTTP/1.1 408")
+
+
+def test_unknown_paths_and_methods_are_named(service: Serving) -> None:
+    assert ask(service, "/v2/score", {})[1]["reason"] == "not-found"
+    status, body = read(service, "/v1/score")
+    assert (status, b"method-not-allowed" in body) == (405, True)
+    assert ask(service, "/extender/filter", {})[0] == 404  # no cluster is followed
+
+
+def test_connections_beyond_the_limit_are_refused(service: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 0)
+    answer = asyncio.run(raw(service.port, b"GET /healthz HTTP/1.1\r\n\r\n"))
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 429")  # nothing when it is closed before the question is read

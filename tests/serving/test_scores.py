@@ -1,0 +1,139 @@
+"""POST /v1/score: scores for exactly these candidates of exactly this pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pilotage.serving.run import Serving, Settings
+from serving.services import a_question, a_service, a_small_pod, a_state, ask, read
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Serving]:
+    with a_service(Settings(policies=("least-allocated", "fgd", "best-fit"), port=0)) as running:
+        yield running
+
+
+def told(name: str, used: int, generation: int | None = None) -> dict[str, object]:
+    given = {} if generation is None else {"generation": generation}
+    return {"name": name, "state": a_state(used=used), **given}
+
+
+def test_every_candidate_has_a_score_and_the_best_alone_has_100(service: Serving) -> None:
+    status, answer = ask(service, "/v1/score", a_question([told("a", 4000), told("b", 1000), told("c", 1001)]))
+    assert status == 200
+    assert answer["uid"] == "uid-web"
+    assert answer["policy"] == "least-allocated@1"
+    assert answer["scores"].keys() == {"a", "b", "c"}
+    assert answer["scores"]["b"] == 100
+    assert answer["scores"]["a"] == 0
+    assert 0 < answer["scores"]["c"] < 100
+
+
+def test_equal_candidates_leave_it_to_others(service: Serving) -> None:
+    _, answer = ask(service, "/v1/score", a_question([told("a", 1000), told("b", 1000)]))
+    assert answer["scores"] == {"a": 0, "b": 0}
+
+
+def test_the_policy_can_be_named(service: Serving) -> None:
+    _, answer = ask(service, "/v1/score", a_question([told("a", 4000), told("b", 1000)], policy="best-fit"))
+    assert answer["policy"] == "best-fit@1"
+    assert answer["scores"] == {"a": 100, "b": 0}  # it packs
+
+
+def test_a_policy_that_is_not_offered_is_named(service: Serving) -> None:
+    status, answer = ask(service, "/v1/score", a_question([told("a", 0)], policy="random"))
+    assert (status, answer["reason"]) == (400, "unknown-policy")
+    assert "least-allocated@1" in answer["message"]
+
+
+def test_unchanged_nodes_travel_as_a_generation(service: Serving) -> None:
+    ask(service, "/v1/score", a_question([told("a", 4000, 1), told("b", 1000, 2)], session="s1"))
+    again = [{"name": "a", "generation": 1}, told("b", 6000, 3)]
+    status, answer = ask(service, "/v1/score", a_question(again, session="s1"))
+    assert status == 200
+    assert answer["scores"] == {"a": 100, "b": 0}
+
+
+def test_what_is_not_known_is_asked_for_and_the_rest_is_remembered(service: Serving) -> None:
+    asked = [{"name": "a", "generation": 1}, told("b", 1000, 2)]
+    status, answer = ask(service, "/v1/score", a_question(asked, session="s2"))
+    assert (status, answer["reason"], answer["unknown"]) == (409, "unknown-generation", ["a"])
+    missing = [told("a", 4000, 1), {"name": "b", "generation": 2}]
+    status, answer = ask(service, "/v1/score", a_question(missing, session="s2"))
+    assert (status, answer["scores"]) == (200, {"a": 0, "b": 100})
+
+
+def test_another_generation_is_not_known(service: Serving) -> None:
+    ask(service, "/v1/score", a_question([told("a", 0, 1)], session="s3"))
+    status, _ = ask(service, "/v1/score", a_question([{"name": "a", "generation": 2}], session="s3"))
+    assert status == 409
+
+
+def test_sessions_do_not_mix(service: Serving) -> None:
+    ask(service, "/v1/score", a_question([told("a", 0, 1)], session="s4"))
+    status, _ = ask(service, "/v1/score", a_question([{"name": "a", "generation": 1}], session="s5"))
+    assert status == 409
+
+
+def test_a_device_without_room_scores_lowest(service: Serving) -> None:
+    pod = a_small_pod(**{"alibabacloud.com/gpu-milli": "600", "alibabacloud.com/gpu-count": "1"})
+    full = {"name": "full", "state": a_state(gpus=1, gpuPods=[{"milli": 500, "count": 1, "index": "0"}])}
+    free = {"name": "free", "state": a_state(gpus=2, gpuPods=[{"milli": 500, "count": 1, "index": "1"}])}
+    _, answer = ask(service, "/v1/score", a_question([full, free], pod, policy="fgd"))
+    assert answer["scores"] == {"full": 0, "free": 100}
+
+
+def test_a_suggestion_says_why(service: Serving) -> None:
+    pod = a_small_pod(**{"alibabacloud.com/gpu-milli": "600", "alibabacloud.com/gpu-count": "1"})
+    full = {"name": "full", "state": a_state(gpus=1, gpuPods=[{"milli": 500, "count": 1, "index": "0"}])}
+    free = {"name": "free", "state": a_state(gpus=2, gpuPods=[{"milli": 500, "count": 1, "index": "0"}])}
+    _, answer = ask(service, "/v1/suggest", a_question([full, free], pod, policy="fgd"))
+    assert (answer["node"], answer["gpuIndex"]) == ("free", "1")
+    assert answer["filtered"] == {"not enough GPU on its devices": 1}
+    assert answer["verdict"] == "free is the only candidate, so its score does not matter"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"apiVersion": "v2"}, "apiVersion"),
+        ({"candidates": []}, "candidates"),
+        ({"candidates": [{"name": "a", "state": a_state()}] * 2}, "twice"),
+        ({"candidates": [{"name": "a"}, {"name": "b", "generation": 1}], "session": "s"}, "only a name"),
+        ({"candidates": [{"name": "a", "generation": 1}]}, "session"),
+        ({"candidates": [{"name": "a"}]}, "follows no cluster"),
+        ({"pod": {"metadata": {"uid": "u", "name": "n"}, "spec": {"containers": [{}]}}}, "namespace"),
+        ({"pod": a_small_pod(cpu="one")}, "spec.containers"),
+        ({"deadlineMs": 0}, "deadlineMs"),
+    ],
+)
+def test_bad_input_is_named(service: Serving, change: dict[str, object], named: str) -> None:
+    status, answer = ask(service, "/v1/score", {**a_question([told("a", 0)]), **change})
+    assert (status, answer["reason"]) == (400, "invalid")
+    assert named in answer["message"]
+
+
+def test_more_resources_than_any_cluster_has_are_refused(service: Serving) -> None:
+    many = [
+        {"name": f"n{n}", "state": {"allocatable": {"cpuMilli": 1, "extended": {f"x/{n}-{i}": 1 for i in range(200)}}}}
+        for n in range(2)
+    ]
+    status, answer = ask(service, "/v1/score", a_question(many))
+    assert (status, "extended resources" in answer["message"]) == (400, True)
+
+
+def test_a_resource_that_no_node_has_is_named(service: Serving) -> None:
+    pod = a_small_pod()
+    pod["spec"]["containers"][0]["resources"]["requests"]["example.com/card"] = "1"
+    _, answer = ask(service, "/v1/suggest", a_question([told("a", 0)], pod))
+    assert (answer["node"], answer["filtered"]) == (None, {"not enough example.com/card": 1})
+
+
+def test_figures_count_requests_by_how_they_ended(service: Serving) -> None:
+    ask(service, "/v1/score", a_question([told("a", 0)]))
+    _, text = read(service, "/metrics")
+    assert b'pilotage_serve_requests_total{reason="ok",verb="score"}' in text
+    assert b"pilotage_serve_ready 1.0" in text
