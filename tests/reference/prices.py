@@ -10,8 +10,7 @@ from pilotage.model.workload import GPU_MILLI, POD_KINDS, FloatArray, PodShape
 from pilotage.policies.api import WorkloadMix
 from pilotage.policies.idle_prices import idle_functions
 from pilotage.policies.leftover_prices import leftover_functions
-from pilotage.policies.mix import typical_pods
-from pilotage.policies.priced import CPU_KNOTS, IDLE_KNOTS, MEMORY_KNOTS, SHARE_KNOTS, parts_of
+from pilotage.policies.priced import CPU_KNOTS, IDLE_KNOTS, IDLE_SHARE_KNOTS, MEMORY_KNOTS, SHARE_KNOTS, parts_of
 from pilotage.policies.workload_facts import WorkloadFacts
 from reference.machines import View
 from reference.scores import emptiest_last
@@ -27,7 +26,6 @@ class Twin:
         functions = leftover_functions(facts.sizes, facts.pods, facts.whole)
         self.of_left = (part["leftover"] + facts.shared * part["shared_leftover"]) @ functions
         self.scarce, self.tight, self.only = facts.scarcity, facts.memory_scarcity, facts.cpu_only
-        self.typical = typical_pods(mix)
 
     def device(self, left: int) -> float:
         value = float(self.of_left[left]) + self.facts.multi * self.part["multi_whole"][1] * left / GPU_MILLI
@@ -39,6 +37,8 @@ class Twin:
         idle = sum(left == GPU_MILLI for left in lefts)
         total = float(sum(map(self.device, lefts)))
         total += np.interp(idle, IDLE_KNOTS, part["idle"] + facts.multi * part["multi_idle"])
+        each = part["idle_share"] + facts.multi * part["multi_idle_share"]
+        total += len(lefts) * np.interp(idle / len(lefts) if lefts else 0.0, IDLE_SHARE_KNOTS, each)
         several = part["several"] + facts.multi * part["multi_several"] + facts.crowding * part["crowded_several"]
         total += float(several @ idle_functions(facts.several, facts.several_gpu)[:, idle])
         cpu_capacity, memory_capacity = view.cpu_capacity, view.memory_capacity
@@ -52,7 +52,7 @@ class Twin:
             per_gpu = self.cpu_ratio(cpu / (facts.cpu_per_gpu * gpus))
             per_gpu += self.memory_ratio(memory / (facts.memory_per_gpu * gpus))
             per_gpu += t1 + t2 / (1 + gpus)
-            per_gpu += part["model"][0] * tied + part["model"][1] * min(tied, 1) ** 2
+            per_gpu += part["model"] @ [tied, min(tied, 1) ** 2, min(tied, 1) ** 0.5, min(tied / 0.05, 1)]
             total += gpus * per_gpu
         return float(total)
 
@@ -79,27 +79,24 @@ class Twin:
             for name in ("small_pods", "gpu_pods")
         )
         found: FloatArray = self.small_pods(cpu) * small + self.gpu_pods(cpu) * with_gpu
+        found[0] += self.chunks(cpu)
         return found
+
+    def chunks(self, cpu: int) -> float:
+        """Of the CPU left, in whole steps: what pods without GPU could use of it."""
+        limit = min(cpu // 500, 259) * 500
+        only = [(s.cpu_milli, n) for s, n in zip(self.mix.shapes, self.mix.count_S, strict=True) if s.gpu_count == 0]
+        asked = sum(max(c, 1) * n for c, n in only) or 1
+        fits = sum(max(c, 1) * n for c, n in only if max(c, 1) <= limit) / asked
+        over = sum(max(c, 1) * n * (limit % max(c, 1)) for c, n in only) / asked / self.facts.cpu_per_gpu
+        weight = self.part["cpu_chunks"] + self.scarce * self.part["scarce_cpu_chunks"]
+        return float((weight + self.only * self.part["only_cpu_chunks"]) @ [fits, over])
 
     def gpu_pods(self, cpu: int) -> float:
         """Share of the GPU that is asked for by pods which fit into the CPU left."""
         limit = min(cpu // 500, 259) * 500
         asked = [(s.cpu_milli, s.total_gpu_milli * n) for s, n in zip(self.mix.shapes, self.mix.count_S, strict=True)]
         return float(sum(gpu for c, gpu in asked if c <= limit) / max(sum(gpu for _, gpu in asked), 1))
-
-    def usable(self, view: View, lefts: list[int], cpu: int) -> float:
-        """GPU that typical pods could use, each typical pod weighed by its share of all pods."""
-        typical = self.typical
-        column = self.mix.models.index(view.model) + 1 if view.model else 0
-        total = 0.0
-        for t, weight in enumerate(typical.weight_T):
-            milli, count = typical.milli_T[t], typical.count_T[t]
-            if milli == 0 or not typical.access_TM[t, column] or typical.cpu_T[t] > cpu:
-                continue
-            fitting = [left for left in lefts if left >= milli]
-            if count == 1 or (milli == GPU_MILLI and len(fitting) >= count):
-                total += weight * sum(fitting) / GPU_MILLI
-        return total
 
     def small_pods(self, cpu: int) -> float:
         """Share of the CPU-only pods that fit into the CPU left, in whole steps of half a core."""
@@ -124,9 +121,11 @@ class Twin:
         row = POD_KINDS.index(shape.kind)
         weights = self.part["weights"].reshape(len(POD_KINDS), -1)[row].copy()
         scarce, only = (self.part[f"{name}_weights"].reshape(len(POD_KINDS), 3)[row] for name in ("scarce", "only"))
-        weights[[7, 0, 10]] += self.scarce * scarce + self.only * only  # CPU per GPU, CPU left, usable
+        weights[[7, 0, 10]] += self.scarce * scarce + self.only * only  # CPU per GPU, CPU left, full
         if shape.gpu_count == 0:
-            weights[[7, 0, 10]] += self.scarce * self.facts.bulk * self.part["bulky_weights"]
+            bulk = min(shape.cpu_milli / self.facts.cpu_per_node, 0.5)
+            weights[[7, 0]] += bulk * self.part["bulky_weights"]
+            weights[[7, 0, 10]] += self.scarce**2 * self.part["very_scarce_weights"]
         weights[1] += self.tight * self.part["tight_weights"][row]  # memory left
         return change + float(weights @ self._figures(shape, view, devices, after))
 
@@ -149,7 +148,7 @@ class Twin:
                 ratio,
                 count / 8,
                 memory_share - cpu_share,
-                self.usable(view, after, cpu) - self.usable(view, view.lefts, view.cpu_free),
+                float(gpus == 0),
             ]
         )
 

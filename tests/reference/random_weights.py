@@ -7,7 +7,7 @@ import numpy as np
 from pilotage.policies.architectures import DTYPES, Architecture
 from pilotage.policies.checkpoints import Checkpoint, Origin
 
-PRICES, LINEAR = Architecture("prices"), Architecture("mlp", hidden=1, depth=0)
+PRICES, LINEAR = Architecture("prices", valuations=1), Architecture("mlp", hidden=1, depth=0)
 MLP, GRAPH = Architecture("mlp", hidden=16, depth=2), Architecture("graph", hidden=12, depth=2, heads=3)
 KINDS = (PRICES, LINEAR, MLP, GRAPH)
 

@@ -1,0 +1,83 @@
+"""`pilotage gang forecast`: which forecaster is best for a series, and its forecasts as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pilotage.cli.options import JsonOption, check_place, command_line, console, print_json, progress_bar, results
+
+if TYPE_CHECKING:
+    from pilotage.gang.forecast_trial import Trial
+
+EXAMPLE = "Example: pilotage gang forecast examples/09_gang/series/*.csv --rows 200"
+
+
+def forecast(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Series: CSV with timestamp,value.")],
+    *,
+    forecasters: Annotated[
+        str | None,
+        typer.Option("--forecasters", metavar="LIST", help="Also: classical (statsmodels).  [default: all but it]"),
+    ] = None,
+    rows: Annotated[int, typer.Option("--rows", min=1, max=100_000, help="Moments with forecasts.")] = 1000,
+    horizon: Annotated[int, typer.Option("--horizon", min=1, max=200, help="Steps ahead.")] = 20,
+    most: Annotated[int, typer.Option("--most", min=10, max=1_000_000, help="Values of a series to use.")] = 5000,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write forecasts and actual values there, as published.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Roll forecasters over series, without future data, and say which is best at which step ahead.
+
+    Errors are root mean squares, as sizes: the range of the actual values counts 40.
+    """
+    from pilotage.gang.forecast_trial import DEFAULT, Split, best_of, forecaster_by_name, try_forecasters
+    from pilotage.gang.series import read_series
+    from pilotage.report.gang_tables import forecast_table
+
+    check_place(out)
+    names = DEFAULT if forecasters is None else tuple(part.strip() for part in forecasters.split(",") if part.strip())
+    for name in names:
+        forecaster_by_name(name)
+    split = Split(rows, horizon)
+    loaded = [read_series(path, most) for path in files]
+    for series in loaded:
+        split.first(series)
+    trials: list[list[Trial]] = []
+    with progress_bar(console(), "forecasting") as advance:
+        for number, series in enumerate(loaded, 1):
+            trials.append(try_forecasters(series, names, split))
+            advance(number, len(loaded))
+    if out is not None:
+        from pilotage.gang.forecast_trial import actual_values, write_published
+        from pilotage.workloads.files import make_directory, replace_file
+        from pilotage.workloads.result_files import dump
+
+        make_directory(out)
+        for series, own in zip(loaded, trials, strict=True):
+            write_published(out / "forecasts" / f"{series.name}.csv", best_of(own).forecast_TH)
+            actual_TH = actual_values(series, split.first(series), rows, horizon)
+            write_published(out / "actual" / f"{series.name}.csv", actual_TH)
+        replace_file(out / "results.json", dump({"series": _figures(trials), "made_by": {"command": command_line()}}))
+    if as_json:
+        print_json({"series": _figures(trials)})
+    else:
+        results().print(forecast_table(trials))
+
+
+def _figures(trials: list[list[Trial]]) -> list[dict[str, object]]:
+    from pilotage.gang.forecast_trial import best_of
+
+    return [
+        {
+            "series": trial.series,
+            "forecaster": trial.forecaster,
+            "rmse": [round(float(error), 6) for error in trial.rmse_H],
+            "chosen": trial is best_of(own),
+        }
+        for own in trials
+        for trial in own
+    ]

@@ -1,0 +1,67 @@
+"""What to do now: the division our controller would make at a superstep, beside the exact one for that step alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pilotage.gang.dividing import exact_division
+from pilotage.gang.job import Job, Outlook
+from pilotage.gang.scenario_mpc import Planner, ScenarioMpc
+from pilotage.model.errors import InputError
+from pilotage.model.workload import IntArray
+
+
+@dataclass(frozen=True)
+class NextDivision:
+    """Milli CPU and forecast sizes by task; seconds as forecast for the next superstep."""
+
+    superstep: int
+    keep: bool
+    shares: dict[str, int]
+    sizes: dict[str, float]
+    seconds: float
+    exact_shares: dict[str, int]
+    exact_seconds: float
+
+
+def plan_next(job: Job, outlook: Outlook, superstep: int, current: Sequence[int] | None, seed: int) -> NextDivision:
+    """`current` are the shares in force, in the order of the tasks; without them a division is due."""
+    if not 0 <= superstep < job.rows:
+        raise InputError(f"{superstep}", field="--superstep", expected=f"0 to {job.rows - 1}")
+    problem = job.problem(outlook, superstep, job.rows - superstep)
+    current_J = None if current is None else _units(job, current)
+    chosen_J = Planner(ScenarioMpc(seed=seed), problem).plan(0, current_J)
+    if chosen_J is not None:
+        unit_J = chosen_J
+    elif current_J is not None:
+        unit_J = current_J
+    now_JC = problem.duration_THJC[0, 0]
+    exact_J, exact_seconds = exact_division(now_JC, job.room())
+    size_J = outlook.sizes.forecast_THJ[outlook.before + superstep, 0]
+    return NextDivision(
+        superstep,
+        chosen_J is None,
+        dict(zip(job.names, problem.shares(unit_J).tolist(), strict=True)),
+        dict(zip(job.names, np.round(size_J, 3).tolist(), strict=True)),
+        float(now_JC[np.arange(len(unit_J)), unit_J].max()),
+        dict(zip(job.names, problem.shares(exact_J).tolist(), strict=True)),
+        exact_seconds,
+    )
+
+
+def _units(job: Job, shares: Sequence[int]) -> IntArray:
+    """Shares that are in force, as units."""
+    budget = job.budget
+    if len(shares) != len(job.tasks):
+        raise InputError(f"{len(shares)} shares", field="--current", expected=f"one for each of {len(job.tasks)} tasks")
+    unit_J = (np.array(shares, np.int64) - budget.least) // budget.step
+    if unit_J.min() < 0 or unit_J.sum() > budget.units(len(shares)):
+        raise InputError(
+            f"{','.join(map(str, shares))}",
+            field="--current",
+            expected=f"at least {budget.least} each, {budget.total} in all",
+        )
+    return unit_J

@@ -1,0 +1,162 @@
+"""Measuring how long tasks take by size and share: first every cell once, then again where it is least sure.
+
+Each measurement is a line of the profile, on disk before the next begins: a profile that was ended goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from pilotage.gang.profile import COLUMNS, Profile, read_profile
+from pilotage.gang.quota import Quota
+from pilotage.gang.working import end_session
+from pilotage.model.errors import InputError, PilotageError
+from pilotage.model.workload import FloatArray
+
+PRIOR_SPREAD = 0.1  # of a duration: what a single try is taken to be off by
+PRIOR_TRIES = 2.0  # so many tries the prior counts
+
+
+class ProfilingError(PilotageError):
+    """A command that cannot be measured."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is measured: a task at a size of the work and a share (milli CPU)."""
+
+    task: str
+    size: float
+    share: int
+
+
+class Runner(Protocol):
+    """Carries out one measurement."""
+
+    def measure(self, cell: Cell) -> float: ...
+
+
+@dataclass(frozen=True)
+class QuotaRunner:
+    """Runs the command of a task in a control group."""
+
+    command: Callable[[str, float], list[str]]  # of task and size
+    quota: Quota
+    timeout: float = 3600.0
+
+    def measure(self, cell: Cell) -> float:
+        self.quota.set(cell.share)
+        began = time.monotonic()
+        process = subprocess.Popen(  # noqa: S603 - the command of the job file is what the user wants to run
+            self.quota.command(self.command(cell.task, cell.size)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            raise ProfilingError(f"{cell.task} at size {cell.size:g}, share {cell.share}: not done in time") from None
+        finally:
+            seconds = time.monotonic() - began
+            end_session(process)
+            self.quota.end()
+        if code:
+            raise ProfilingError(f"{cell.task} at size {cell.size:g}, share {cell.share}: ended with code {code}")
+        return seconds
+
+
+class ProfileFile:
+    """A profile that grows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tries: dict[Cell, list[float]] = {}
+        if path.exists():
+            self._read()
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(", ".join(COLUMNS) + "\n")
+
+    def _read(self) -> None:
+        text = self.path.read_text()
+        if text and not text.endswith("\n"):  # a line that was cut off by a kill is measured again
+            text = text[: text.rfind("\n") + 1]
+            partial = self.path.with_suffix(".partial")
+            partial.write_text(text)
+            partial.replace(self.path)
+        if text.count("\n") > 1:
+            known = read_profile(self.path)
+            for task, size, share, seconds in zip(
+                known.task_M, known.size_M, known.share_M, known.seconds_M, strict=True
+            ):
+                self.tries.setdefault(Cell(known.tasks[task], float(size), int(share)), []).append(float(seconds))
+
+    def add(self, cell: Cell, seconds: float) -> None:
+        self.tries.setdefault(cell, []).append(seconds)
+        with self.path.open("a") as stream:
+            stream.write(f"{cell.task}, {cell.size:g}, {cell.share}, {seconds:.6f}\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+def unsureness(tries: Sequence[float]) -> float:
+    """Standard error of the mean, relative to it; few tries are drawn towards what one try is usually off by."""
+    n = len(tries)
+    mean = float(np.mean(tries)) or 1.0
+    seen = float(np.sum((np.asarray(tries) - mean) ** 2)) / mean**2
+    variance = (PRIOR_TRIES * PRIOR_SPREAD**2 + seen) / (PRIOR_TRIES + max(n - 1, 0))
+    return float(np.sqrt(variance / n))
+
+
+def next_cell(cells: Sequence[Cell], tries: dict[Cell, list[float]]) -> Cell:
+    """A cell without measurement, else the one that is least sure; the first among equals."""
+    missing = next((cell for cell in cells if cell not in tries), None)
+    return missing if missing is not None else max(cells, key=lambda cell: unsureness(tries[cell]))
+
+
+def measure(
+    file: ProfileFile, cells: Sequence[Cell], runner: Runner, total: int, advance: Callable[[int, int], None]
+) -> Profile:
+    """Until there are `total` measurements of these cells."""
+    if total < len(cells):
+        raise InputError(f"{total} measurements of {len(cells)} cells", field="--measurements", expected="one each")
+    wanted = set(cells)
+    while (done := sum(len(own) for cell, own in file.tries.items() if cell in wanted)) < total:
+        advance(done, total)
+        cell = next_cell(cells, file.tries)
+        file.add(cell, runner.measure(cell))
+    return read_profile(file.path)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean duration and its unsureness, cell by cell of one task (S sizes x C shares)."""
+
+    size_S: FloatArray
+    share_C: FloatArray
+    mean_SC: FloatArray
+    unsure_SC: FloatArray
+    tries_SC: FloatArray
+
+
+def spread_of(profile: Profile, task: str) -> Spread:
+    size_S, share_C, mean_SC = profile.grid(task)
+    size_M, share_M, seconds_M = profile.of_task(task)
+    unsure_SC, tries_SC = np.zeros_like(mean_SC), np.zeros_like(mean_SC)
+    for s, size in enumerate(size_S):
+        for c, share in enumerate(share_C):
+            own = seconds_M[(size_M == size) & (share_M == share)]
+            unsure_SC[s, c], tries_SC[s, c] = unsureness(own), len(own)
+    return Spread(size_S, share_C, mean_SC, unsure_SC, tries_SC)

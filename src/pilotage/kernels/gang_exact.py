@@ -1,0 +1,72 @@
+"""The exact division of one superstep: no other has a faster slowest task. Bisection over the time of the superstep.
+
+To be done within a time, a task needs a certain number of units, the fewest with which it is (durations need not fall
+with every unit); times at which all needs fit are found by halving. Axes as in gang_division, N nodes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pilotage.kernels.compiling import inner, kernel
+from pilotage.kernels.gang_division import slowest
+from pilotage.model.workload import FloatArray, IntArray
+
+HALVINGS = 60
+
+
+class Room(NamedTuple):
+    """What may be given: units in all, per task, and per node (of the tasks that are on it)."""
+
+    units: int
+    most_J: IntArray
+    node_J: IntArray
+    most_N: IntArray
+
+
+@inner
+def needs(duration_JC: FloatArray, limit: float, room: Room, unit_J: IntArray, used_N: IntArray) -> bool:
+    """The fewest units with which every task keeps within a time; whether there is room for them."""
+    used_N[:] = 0
+    total = 0
+    for j in range(unit_J.shape[0]):
+        c = 0
+        while c <= room.most_J[j] and not duration_JC[j, c] <= limit:
+            c += 1
+        if c > room.most_J[j]:
+            return False
+        unit_J[j] = c
+        total += c
+        used_N[room.node_J[j]] += c
+        if total > room.units or used_N[room.node_J[j]] > room.most_N[room.node_J[j]]:
+            return False
+    return True
+
+
+@kernel
+def divide_exactly(duration_JC: FloatArray, room: Room, spare_J: IntArray, used_N: IntArray, unit_J: IntArray) -> float:
+    """The division with the least time of the superstep, and that time. Units beyond the needs are not given."""
+    unit_J[:] = 0
+    j = slowest(duration_JC, unit_J)
+    low, high = 0.0, duration_JC[j, 0]
+    needs(duration_JC, high, room, unit_J, used_N)
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if needs(duration_JC, middle, room, spare_J, used_N):
+            for k in range(unit_J.shape[0]):
+                unit_J[k] = spare_J[k]
+            j = slowest(duration_JC, unit_J)
+            high = duration_JC[j, unit_J[j]]
+        else:
+            low = middle
+    j = slowest(duration_JC, unit_J)
+    return duration_JC[j, unit_J[j]]
+
+
+@kernel
+def bound_supersteps(
+    actual_TJC: FloatArray, room: Room, spare_J: IntArray, used_N: IntArray, unit_J: IntArray, seconds_T: FloatArray
+) -> None:
+    """The time of each superstep under its own exact division: no controller is faster, penalties left aside."""
+    for t in range(actual_TJC.shape[0]):
+        seconds_T[t] = divide_exactly(actual_TJC[t], room, spare_J, used_N, unit_J)

@@ -1,0 +1,72 @@
+"""The monotone model: monotone everywhere, near the truth under noise, chosen where it is better."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilotage.gang.monotone_durations import MonotoneDurations, choose_durations, monotone
+from pilotage.gang.profile import Profile, read_profile
+from pilotage.gang.published import PROFILE_FILE, TASKS
+from pilotage.model.workload import FloatArray
+from reference.strategies import checked
+
+SIZES, SHARES = np.arange(10.0, 51.0, 5.0), np.arange(500.0, 4001.0, 500.0)
+
+
+def truth(size: FloatArray, share: FloatArray) -> FloatArray:
+    return 2 + 40 * size / share
+
+
+def noisy(seed: int, noise: float, tries: int = 2) -> Profile:
+    rng = np.random.default_rng(seed)
+    size_M, share_M = (np.repeat(grid.ravel(), tries) for grid in np.meshgrid(SIZES, SHARES, indexing="ij"))
+    seconds_M = truth(size_M, share_M) * np.exp(noise * rng.normal(size=len(size_M)))
+    return Profile(("a",), np.zeros(len(size_M), np.int64), size_M, share_M, seconds_M)
+
+
+@given(seed=st.integers(0, 10**6), noise=st.sampled_from([0.0, 0.1, 1.0]))
+@checked(15)
+def test_more_work_takes_no_less_and_more_cpu_no_more(seed: int, noise: float) -> None:
+    model = MonotoneDurations.of(noisy(seed, noise), ["a"])
+    rng = np.random.default_rng(seed)
+    size_S, share_C = np.sort(rng.uniform(0, 60, 30)), np.sort(rng.uniform(100, 6000, 30))
+    seconds_SC = model.grid(0, size_S, share_C)
+    assert (np.diff(seconds_SC, axis=0) >= -1e-9).all()
+    assert (np.diff(seconds_SC, axis=1) <= 1e-9).all()
+    low_SC, high_SC = model.interval(0, size_S, share_C)
+    assert ((low_SC <= seconds_SC) & (seconds_SC <= high_SC)).all()
+
+
+def test_the_projection_leaves_a_monotone_surface_as_it_is() -> None:
+    log_SC = np.log(truth(SIZES[:, None], SHARES[None]))
+    assert monotone(log_SC) == pytest.approx(log_SC, abs=1e-12)
+
+
+def test_noise_is_smoothed_away_and_intervals_hold() -> None:
+    model = MonotoneDurations.of(noisy(3, 0.1), ["a"])
+    wanted_SC = truth(SIZES[:, None], SHARES[None])
+    raw_SC = noisy(3, 0.1).grid("a")[2]
+    found_SC = model.grid(0, SIZES, SHARES)
+    assert np.abs(np.log(found_SC / wanted_SC)).mean() < 0.7 * np.abs(np.log(raw_SC / wanted_SC)).mean()
+    fresh = noisy(4, 0.1, tries=1).grid("a")[2]
+    low_SC, high_SC = model.interval(0, SIZES, SHARES)
+    assert np.mean((low_SC <= fresh) & (fresh <= high_SC)) > 0.85
+
+
+def test_the_model_that_predicts_better_is_chosen() -> None:
+    assert choose_durations(noisy(5, 0.2), ["a"]).name == "monotone"
+    smooth = choose_durations(noisy(5, 0.0), ["a"])
+    assert smooth.spline_error < 0.02
+
+
+@pytest.mark.data
+def test_the_published_profile(gang_data: Path) -> None:
+    profile = read_profile(gang_data / PROFILE_FILE)
+    choice = choose_durations(profile, TASKS)
+    assert choice.name == "monotone"
+    assert choice.monotone_error < choice.spline_error
