@@ -6,9 +6,11 @@ JOBS ?= $(shell nproc)
 DATA ?= $(or $(PILOTAGE_DATA),../shared/data)
 
 HELM_VERSION := v3.22.0
+KUSTOMIZE_VERSION := v5.7.1
+GO_INSTALL := GOBIN=$(abspath $(BIN)) GOTOOLCHAIN=local GOFLAGS=-trimpath $(BIN)/go install
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: quickstart install dev tools test lint format bench parity clean
+.PHONY: quickstart install dev tools test lint format bench lab-demo parity manifests docs picture packages coverage clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -35,11 +37,15 @@ quickstart: install  ## install, compare policies on a generated GPU cluster, pr
 
 # Real programs that tests use. The Go compiler comes with the development packages.
 $(BIN)/helm: | $(VENV)/.installed-dev
-	GOBIN=$(abspath $(BIN)) GOTOOLCHAIN=local GOFLAGS=-trimpath $(BIN)/go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+	$(GO_INSTALL) helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+$(BIN)/kustomize: | $(VENV)/.installed-dev
+	$(GO_INSTALL) sigs.k8s.io/kustomize/kustomize/v5@$(KUSTOMIZE_VERSION)
 
-tools: dev $(BIN)/helm  ## Chromium (Debian package) and helm (built), for tests
-	command -v chromium >/dev/null || \
-		{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium; }
+tools: dev $(BIN)/helm $(BIN)/kustomize  ## Chromium, stress-ng, ZooKeeper, Prometheus (Debian packages), helm, kustomize and a control plane (built), for tests
+	$(BIN)/pilotage lab build --plugin
+	{ command -v chromium && command -v stress-ng && command -v prometheus && test -e /usr/share/java/zookeeper.jar; } >/dev/null || \
+		{ $(SUDO) apt-get update -qq && \
+		$(SUDO) apt-get install -y -qq --no-install-recommends chromium prometheus stress-ng zookeeper; }
 
 test: tools  ## lint and every test
 	$(MAKE) lint
@@ -59,8 +65,31 @@ format: dev  ## rewrite the layout of all files
 bench: install  ## the simulator's benchmark
 	$(BIN)/pilotage bench sim
 
+lab-demo:  ## a control plane, 500 pods, our policies beside kube-scheduler (builds the programs once)
+	$(MAKE) dev
+	$(BIN)/pilotage lab demo
+
 parity: dev  ## all 225 published runs, bit by bit (needs the public data, see docs/data.md)
 	PILOTAGE_DATA=$(abspath $(DATA)) $(BIN)/python -m pytest tests/parity -n $(JOBS) -m "data or not data" --all-rows -q
+
+# Plain manifests of the chart, for those without Helm.
+RENDER = $(BIN)/helm template pilotage deploy/chart --namespace pilotage --kube-version 1.36.3 --set tls.source=secret
+manifests: $(BIN)/helm  ## the chart as manifests, into deploy/kustomize
+	$(RENDER) > deploy/kustomize/base/pilotage.yaml
+	$(RENDER) --set scheduler.mode=advise > deploy/kustomize/advise/pilotage.yaml
+
+docs: dev  ## the documentation as pages, into out/docs
+	$(BIN)/mkdocs build --quiet --strict --site-dir out/docs
+
+picture: quickstart dev  ## docs/report.png: the first screen of the quickstart's report
+	$(BIN)/python docs/_picture.py out/quickstart/report.html docs/report.png
+
+packages: dev  ## wheel and sdist, into out/packages
+	$(BIN)/python -m hatchling build -d out/packages
+
+coverage: tools  ## branch coverage of the whole suite, into out/coverage
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
+		--cov=pilotage --cov-branch --cov-report=term:skip-covered --cov-report=html:out/coverage
 
 clean:  ## remove the environment and all results
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +52,14 @@ class Command:
         if note is None:
             return cls(line)
         return cls(line[: note.start()], int(note["code"] or 0), note["data"] is not None, note["slow"] is not None)
+
+    def with_answers(self, directory: Path, environment: dict[str, str]) -> Command:
+        """What a shell makes of $(pilotage ...): the answer of that command."""
+
+        def answer(match: re.Match[str]) -> str:
+            return run(shlex.split(match[1]), directory, environment).stdout.strip()
+
+        return replace(self, line=re.sub(r"\$\(pilotage ([^)]*)\)", answer, self.line))
 
     @property
     def words(self) -> list[str]:
@@ -94,9 +102,9 @@ def run(words: list[str], directory: Path, environment: dict[str, str]) -> subpr
 
 def run_all(chosen: list[Command], directory: Path, **variables: str) -> None:
     shutil.copytree(ROOT / "examples", directory / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-    environment = {**os.environ, "COLUMNS": "120", **variables}
+    environment = {**os.environ, "COLUMNS": "120", "PILOTAGE_LABS": str(directory / "labs"), **variables}
     for command in chosen:
-        done = run(command.words, directory, environment)
+        done = run(command.with_answers(directory, environment).words, directory, environment)
         assert done.returncode == command.code, f"{command.line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
 
@@ -125,7 +133,8 @@ def test_commands_on_the_public_data_run(
 @pytest.mark.parametrize("document", documents_with(slow=True))
 def test_slow_commands_have_the_options_they_use(document: str, tmp_path: Path) -> None:
     for command in (c for c in commands(document) if c.slow):
-        names = [word for word in command.words if not word.startswith("-")][: 2 if "bench" in command.words else 1]
+        grouped = command.words[0] in ("bench", "gang", "lab", "train")
+        names = [word for word in command.words if not word.startswith("-")][: 2 if grouped else 1]
         done = run([*names, "--help"], tmp_path, {**os.environ, "COLUMNS": "200"})
         assert done.returncode == 0
         for word in command.words:

@@ -1,0 +1,157 @@
+"""What the chart says, without a cluster."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from deploy.chart import CHART, ROOT, helm, of_kind, program, rendered
+from pilotage import __version__
+from pilotage.kube.client import Json
+
+ALL_PARTS = ("service.enabled=true", "dashboard.enabled=true", "pluginScheduler.enabled=true")
+EVERYTHING = (*ALL_PARTS, "serviceMonitor.enabled=true", "service.binds=true")
+READING = {"get", "list", "watch"}
+
+
+@pytest.fixture(scope="module")
+def everything() -> list[Json]:
+    return rendered(*EVERYTHING)
+
+
+def pods(documents: list[Json]) -> Iterator[Json]:
+    for deployment in of_kind(documents, "Deployment").values():
+        yield deployment["spec"]["template"]["spec"]
+
+
+def containers(documents: list[Json]) -> Iterator[Json]:
+    for pod in pods(documents):
+        yield from (*pod.get("initContainers", ()), *pod["containers"])
+
+
+def rules(documents: list[Json]) -> Iterator[Json]:
+    for kind in ("ClusterRole", "Role"):
+        for role in of_kind(documents, kind).values():
+            yield from role["rules"]
+
+
+@pytest.mark.parametrize("values", [(), EVERYTHING, ("scheduler.mode=advise",), ("tls.source=secret",)])
+def test_helm_finds_nothing_to_complain_about(values: tuple[str, ...]) -> None:
+    sets = [word for value in values for word in ("--set", value)]
+    helm("lint", CHART, "--strict", "--kube-version", "1.36.3", *sets)
+
+
+def test_no_role_grants_everything_of_anything(everything: list[Json]) -> None:
+    granted = list(rules(everything))
+    assert granted
+    for rule in granted:
+        assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
+        assert not {"secrets", "pods/exec", "impersonate", "escalate"} & {*rule["verbs"], *rule["resources"]}
+
+
+def test_advice_and_the_page_may_only_read() -> None:
+    found = rendered("scheduler.mode=advise", "dashboard.enabled=true")
+    assert {verb for rule in rules(found) for verb in rule["verbs"]} <= READING
+    assert of_kind(found, "Role") == {}
+    (scheduler,) = of_kind(found, "Deployment")["pilotage-scheduler"]["spec"]["template"]["spec"]["containers"]
+    assert {"--advise", "--no-leader-election"} <= set(scheduler["args"])
+
+
+def test_the_service_writes_bindings_only_when_it_is_asked_to() -> None:
+    role = of_kind(rendered("service.enabled=true"), "ClusterRole")["pilotage-service"]
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} <= READING
+
+
+def test_own_pods_are_left_to_the_default_scheduler(everything: list[Json]) -> None:
+    assert {pod["schedulerName"] for pod in pods(everything)} == {"default-scheduler"}
+    assert {pod["priorityClassName"] for pod in pods(everything)} == {"pilotage"}
+
+
+def test_every_container_has_a_memory_limit_and_may_not_write_to_its_image(everything: list[Json]) -> None:
+    for container in containers(everything):
+        assert container["resources"]["limits"]["memory"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_every_part_is_probed_over_tls(everything: list[Json]) -> None:
+    for pod in pods(everything):
+        (container,) = pod["containers"]
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert container[probe]["httpGet"]["scheme"] == "HTTPS"
+
+
+def test_every_part_has_a_network_policy_and_more_than_one_replica_a_budget(everything: list[Json]) -> None:
+    parts = set(of_kind(everything, "Deployment"))
+    assert set(of_kind(everything, "NetworkPolicy")) == parts
+    assert set(of_kind(everything, "PodDisruptionBudget")) == parts - {"pilotage-dashboard"}
+
+
+def test_nobody_may_call_in_until_it_is_said_who() -> None:
+    closed = of_kind(rendered(), "NetworkPolicy")["pilotage-scheduler"]["spec"]
+    assert closed["ingress"] == []
+    peer = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring"
+    opened = of_kind(rendered(peer), "NetworkPolicy")["pilotage-scheduler"]["spec"]
+    assert opened["ingress"][0]["ports"] == [{"port": 10259}]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("scheduler.profils.a=fgd", "profils"),
+        ("scheduler.mode=watch", "scheduler.mode|/scheduler/mode"),
+        ("scheduler.profiles.default-scheduler=fgd", "default-scheduler"),
+        ("pluginScheduler.schedulerName=default-scheduler", "schedulerName"),
+        ("tls.source=none", "tls.source|/tls/source"),
+        ("scheduler.replicas=0", "replicas"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_by_name(value: str, said: str) -> None:
+    assert re.search(said, helm("lint", CHART, "--kube-version", "1.36.3", "--set", value, code=1))
+
+
+def test_an_older_kubernetes_is_refused() -> None:
+    assert "kubeVersion" in helm("template", "pilotage", CHART, "--kube-version", "1.29.0", code=1)
+
+
+def test_chart_and_package_have_one_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == __version__
+
+
+@pytest.mark.parametrize(("name", "values"), [("base", ()), ("advise", ("scheduler.mode=advise",))])
+def test_kustomize_has_what_the_chart_says(name: str, values: tuple[str, ...]) -> None:
+    directory = ROOT / "deploy" / "kustomize" / name
+    stored = [one for one in yaml.safe_load_all((directory / "pilotage.yaml").read_text()) if one]
+    assert stored == rendered("tls.source=secret", *values), "make manifests"
+    done = subprocess.run([program("kustomize"), "build", directory], capture_output=True, text=True, check=True)
+    built = [one for one in yaml.safe_load_all(done.stdout) if one]
+    assert len(built) == len(stored) + 1  # the namespace
+    assert {one["metadata"]["labels"]["app.kubernetes.io/managed-by"] for one in built} == {"kustomize"}
+
+
+def instructions(*names: str) -> list[tuple[str, str]]:
+    text = (ROOT / "deploy" / "Containerfile").read_text().replace("\\\n", " ")
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+    return [(name, rest) for name, rest in lines if name in names]
+
+
+def test_the_image_is_made_in_two_stages_and_runs_as_the_user_of_the_chart(everything: list[Json]) -> None:
+    assert len(instructions("FROM")) == 2
+    (user,) = {(c["securityContext"]["runAsUser"], c["securityContext"]["runAsGroup"]) for c in pods(everything)}
+    assert instructions("USER", "ENTRYPOINT")[0] == ("USER", f"{user[0]}:{user[1]}")
+
+
+def test_the_image_holds_what_the_chart_starts(everything: list[Json]) -> None:
+    text = (ROOT / "deploy" / "Containerfile").read_text()
+    (copy,) = {tuple(c["command"]) for c in containers(everything) if c["name"] == "kernels"}
+    assert "PILOTAGE_CACHE=/opt/pilotage/cache " in text
+    assert copy[2] == "/opt/pilotage/cache/kernels"
+    assert "PILOTAGE_CACHE=/var/cache/pilotage" in text
+    ignored = (ROOT / ".containerignore").read_text().splitlines()
+    for _, sources in instructions("COPY")[:2]:
+        assert all(f"!{source}" in ignored for source in sources.split()[:-1])
