@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pilotage.lab.controlplane import Lab
 
 LEFT_OUT = pytest.StashKey[int]()
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,9 +43,34 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
     return f"{count} tests left out: public data sets not found, set PILOTAGE_DATA" if count else None
 
 
-@pytest.fixture(scope="session")
-def openb_data() -> Path:
+def public_data(name: str) -> Path:
     path = data_directory()
     if path is None:
         pytest.fail("public data sets not found: set PILOTAGE_DATA (with CI=true this is a failure, not a skip)")
-    return path / "openb"
+    return path / name
+
+
+@pytest.fixture(scope="session")
+def openb_data() -> Path:
+    return public_data("openb")
+
+
+@pytest.fixture(scope="session")
+def gang_data() -> Path:
+    return public_data("bsp")
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A control plane with two nodes, for all tests of a process; `pilotage lab build` must have run before."""
+    from lab.labs import a_lab
+    from pilotage.lab.components import LabSettings
+    from pilotage.lab.controlplane import in_lab
+    from pilotage.lab.nodes import add, numbered
+    from pilotage.model.cluster import Node
+
+    settings = LabSettings(audit=True)
+    with a_lab(tmp_path_factory.mktemp("labs"), settings, f"tests-{os.getpid()}") as running:
+        plain = numbered(Node("node", 64_000, 256 * 2**30), 2, "shared")
+        in_lab(running, lambda client: add(client, plain))
+        yield running

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from importlib import util
-from importlib.machinery import ModuleSpec
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -36,13 +35,19 @@ def test_what_is_not_compiled_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert "pilotage doctor --compile-environments" in found["environment kernels"]["detail"]
 
 
+def take_away(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
+    real = metadata.version
+
+    def version(name: str) -> str:
+        if name in packages:
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+
+
 def test_a_missing_package_is_a_bad_answer_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = util.find_spec
-
-    def without_plotly(name: str, package: str | None = None) -> ModuleSpec | None:
-        return None if name == "plotly" else real(name, package)
-
-    monkeypatch.setattr(util, "find_spec", without_plotly)
+    take_away(monkeypatch, "plotly")
     done = pilotage("doctor", "--json")
     assert done.code == 1
     row = next(row for row in json.loads(done.out) if row["part"] == "plotly")
@@ -50,9 +55,7 @@ def test_a_missing_package_is_a_bad_answer_with_what_to_type(monkeypatch: pytest
 
 
 def test_what_only_some_commands_need_may_be_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = util.find_spec
-    absent = ("ray", "torch", "onnx")
-    monkeypatch.setattr(util, "find_spec", lambda name, package=None: None if name in absent else real(name, package))
+    take_away(monkeypatch, "ray", "torch", "onnx")
     monkeypatch.setenv("PATH", "")
     done = pilotage("doctor", "--json")
     assert done.code == 0
@@ -61,6 +64,14 @@ def test_what_only_some_commands_need_may_be_absent(monkeypatch: pytest.MonkeyPa
     assert "pip install 'pilotage[ray]'" in found["ray"]["detail"]
     assert found["train"]["state"] == found["graph"]["state"] == "not there"
     assert "pip install 'pilotage[train]' (now without torch)" in found["train"]["detail"]
+
+
+def test_programs_of_the_lab_that_are_not_built_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("pilotage.lab.build.lab_cache", lambda: tmp_path)
+    done = pilotage("doctor", "--json")
+    row = next(row for row in json.loads(done.out) if row["part"] == "lab programs")
+    assert row["state"] == "not there"
+    assert "pilotage lab build" in row["detail"]
 
 
 def test_the_table_is_for_people() -> None:

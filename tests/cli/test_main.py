@@ -22,9 +22,20 @@ COMMANDS = (
     ("trace", "describe"),
     ("trace", "convert"),
     ("trace", "generate"),
+    ("bench", "plugin"),
+    ("bench", "serve"),
     ("bench", "sim"),
     ("train", "dqn"),
     ("train", "search"),
+    ("train", "cluster"),
+    ("lab", "faults"),
+    ("lab", "replay"),
+    ("lab", "top"),
+    ("gang", "compare"),
+    ("gang", "forecast"),
+    ("gang", "plan"),
+    ("gang", "profile"),
+    ("gang", "run"),
 )
 
 
@@ -125,7 +136,9 @@ def test_policies_are_split_at_commas_and_kept_as_written() -> None:
     assert parse_policies(" fgd , 2*fgd+best-fit,") == ("fgd", "2*fgd+best-fit")
 
 
-@pytest.mark.parametrize(("text", "said"), [(" , ", "no policy given"), ("fgd,fgd@1", "'fgd@1' is given twice")])
+@pytest.mark.parametrize(
+    ("text", "said"), [(" , ", "no policy given"), ("fgd,fgd@1", "'fgd@1' is given twice, as fgd and as fgd@1")]
+)
 def test_policies_that_make_no_sense_are_refused(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         parse_policies(text)

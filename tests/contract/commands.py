@@ -56,10 +56,10 @@ def pilotage(*arguments: object) -> Done:
     return Done(code if isinstance(code, int) else int(code is not None), out.getvalue(), err.getvalue())
 
 
-def installed_pilotage(*arguments: object, cwd: Path | None = None) -> Done:
+def installed_pilotage(*arguments: object, cwd: Path | None = None, seconds: float = 300.0) -> Done:
     """The installed console script in a process of its own."""
     done = subprocess.run(
-        [SCRIPT, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd, timeout=300
+        [SCRIPT, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd, timeout=seconds
     )
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -12,7 +12,7 @@ from pilotage.kernels.scene import FINISHED, REFUSED, WAITS
 from pilotage.model.cluster import Node
 from pilotage.model.constraints import Constraints, Requirement, Taint, Toleration
 from pilotage.model.workload import Gang, PodShape, Workload
-from pilotage.policies.api import Policy
+from pilotage.policies.api import Policy, compiled_rules
 from pilotage.policies.architectures import Architecture
 from pilotage.policies.heuristics import HEURISTICS
 from pilotage.policies.learned import policy_of
@@ -37,7 +37,11 @@ SUMS = (
     "best-fit+2*gang-spread",
 )
 GANG_TEXTS = ("gang-locality", "gang-spread", *(text for text in SUMS if "gang" in text))
-SHIPPED = tuple(name for name in registered() if name not in {policy.name for policy in HEURISTICS})
+SHIPPED = tuple(
+    name
+    for name in registered()
+    if name not in {policy.name for policy in HEURISTICS} and compiled_rules(find_policy(name)) is not None
+)
 PRICED, PRICED_SUM = "random prices", "random prices in a sum"
 TEXTS = (*(policy.name for policy in HEURISTICS), *SHIPPED, *SUMS, PRICED, PRICED_SUM)
 SCALE, PODS = 0.05, 400

@@ -29,7 +29,8 @@ PLACE = Path(__file__).resolve().parent.parent.parent / "experiments"
 FOLDERS = sorted(path.name for path in PLACE.iterdir() if path.is_dir())
 WITH_SCENARIO = [name for name in FOLDERS if (PLACE / name / "scenario.yaml").exists()]
 AFRESH = 3  # rows of each table that are run again
-COMMANDS = ("compare", "evaluate")
+COMMANDS = ("compare", "evaluate", "gang", "lab")
+GROUPS = ("gang", "lab")
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -55,7 +56,9 @@ def test_commands_have_the_options_they_use(name: str) -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     lines = [words for words in command_lines(name) if words[0] in COMMANDS]
     for words in lines:
-        known = {option for parameter in commands[words[0]].params for option in parameter.opts}
+        command = commands[words[0]]
+        command = command.commands[words[1]] if words[0] in GROUPS else command
+        known = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known
     assert lines or name == "learning-curves"  # which only trains
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.kernels.prices import FIGURES, SCALES, USABLE
+from pilotage.kernels.prices import SCALES
 from pilotage.model.cluster import ClusterState
 from pilotage.model.workload import IntArray, PodShape
 from pilotage.policies.api import ClusterSize, DecisionBatch, WorkloadMix
 from pilotage.policies.encode import encode_nodes, pod_features
-from pilotage.policies.priced import ABOUT_CPU, PARAMETERS, Priced, parts_of
+from pilotage.policies.priced import PARAMETERS, Priced, parts_of
 from reference.machines import View, devices_fit
 from reference.prices import Twin
 from reference.strategies import checked, shapes, used_clusters
@@ -45,17 +45,15 @@ def test_score_and_device_equal_the_twin(
     others: list[PodShape],
     counts: list[int],
     seed: int,
-    blind: bool,
+    even: bool,
 ) -> None:
-    """`blind`: what typical pods could use weighs nothing, which kernels take a shorter way for."""
+    """Not `even`: h and k are nothing, which kernels take a shorter way for."""
     state, views = cluster
     mix = mix_of(state, others, counts)
     parameters = np.random.default_rng(seed).normal(size=PARAMETERS)
-    if blind:
-        part = parts_of(parameters)
-        part["weights"].reshape(-1, len(FIGURES))[:, USABLE] = 0.0
-        for name in ("scarce_weights", "only_weights", "bulky_weights"):
-            part[name].reshape(-1, len(ABOUT_CPU))[:, ABOUT_CPU.index(USABLE)] = 0.0
+    if not even:
+        for name in ("cpu_share", "memory_share"):
+            parts_of(parameters)[name][:] = 0.0
     twin, policy = Twin(parameters, mix), Priced("twin@1", parameters).prepare(mix)
     feasible_N = np.array([takes(view, shape) for view in views])
     out_BN, device_BN = np.full((1, len(views)), np.nan), np.full((1, len(views)), -1, np.int64)
@@ -66,7 +64,7 @@ def test_score_and_device_equal_the_twin(
         feasible_N[None],
     )
     policy.score(batch, out_BN, device_BN)
-    assert policy.rules.prices[SCALES + 3] == (not blind)
+    assert policy.rules.prices[SCALES + 2] == even
     for n, view in enumerate(views):
         if not feasible_N[n]:
             assert np.isnan(out_BN[0, n])

@@ -22,6 +22,8 @@ QUICK = [
     "kernels/test_go_random.py",
     "kernels/test_runs_against_twins.py",
     "kernels/test_environments_against_twin.py",
+    "kernels/test_gang_against_twin.py",
+    "kernels/test_gang_futures_against_twin.py",
     "properties/test_invariants.py",
 ]
 

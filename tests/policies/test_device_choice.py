@@ -91,7 +91,8 @@ def test_any_choice_keeps_the_contract(name: str, rule: DeviceRule) -> None:
     assert (choice.name, choice.features) == (find_policy(name).name, find_policy(name).features)
 
 
-def test_each_rule_gives_its_own_device() -> None:
+@pytest.mark.parametrize("name", ["best-fit", "pilotage-pack"])
+def test_each_rule_gives_its_own_device(name: str) -> None:
     """300, 400 and 1000 milli are left, and typical pods want 300: 100 milli from the first would waste the rest."""
     nodes = [Node("n", 100_000, 2**40, gpu_count=3)]
     asked = [(700, 0b001), (600, 0b010), (100, 0), *[(300, 0)] * 100]
@@ -102,7 +103,7 @@ def test_each_rule_gives_its_own_device() -> None:
     rules: tuple[DeviceRule, ...] = ("best", "worst", "fgd")
     chosen = []
     for rule in rules:
-        run = Run(nodes, workload, DeviceChoice(find_policy("best-fit"), rule), RunSettings())
+        run = Run(nodes, workload, DeviceChoice(find_policy(name), rule), RunSettings())
         run.advance()
         chosen.append(run.scene.progress.devices_P[:3].tolist())
     assert chosen == [[0b001, 0b010, 0b001], [0b001, 0b010, 0b100], [0b001, 0b010, 0b010]]

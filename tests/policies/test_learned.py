@@ -48,7 +48,8 @@ def test_prices_are_the_parameters_by_name() -> None:
     policy = policy_of(checkpoint)
     assert isinstance(policy, Priced)
     assert policy.summary == checkpoint.summary
-    np.testing.assert_array_equal(policy.parameters, np.concatenate([checkpoint.tensors[name] for name in LAYOUT]))
+    given = np.concatenate([checkpoint.tensors[name][0] for name in LAYOUT])
+    np.testing.assert_array_equal(policy.parameters, given)
 
 
 def identical_nodes(count: int) -> DecisionBatch:

@@ -36,13 +36,21 @@ def test_figures_of_a_small_mix() -> None:
     used = 2 / gpus * 8 / 4  # two nodes with three devices have room for two each
     assert facts.crowding == pytest.approx((used - UNCROWDED) / (1 - UNCROWDED))
     assert facts.cpu_only == pytest.approx(70000 / 110000)
-    assert facts.bulk == pytest.approx((30 * 1 + 10 * 16) / 70 / (144 / 5)), "mean over 70 cores; five nodes"
+    assert facts.cpu_per_node == pytest.approx(144_000 / 5)
     assert facts.tied_M.tolist() == pytest.approx([2 / gpus * 8 / 2, 0.0])
 
 
 def test_cpu_only_pods_by_their_cpu() -> None:
     within = WorkloadFacts.of(MIX).cpu_only_within(np.array([0, 999, 1000, 3999, 4000, 10**6]))
     assert within.tolist() == [0, 0, 0.75, 0.75, 1, 1]
+
+
+def test_chunks_of_cpu_for_pods_without_gpu() -> None:
+    """Thirty cores are asked for in pods of one, forty in pods of four; 40 / 6 cores go with a GPU."""
+    fits, over = WorkloadFacts.of(MIX).cpu_chunks(np.array([500, 1000, 3500, 4000, 5500]))
+    assert fits.tolist() == pytest.approx([0, 3 / 7, 3 / 7, 1, 1])
+    cores = [0.5, 4 / 7, 3 / 7 * 0.5 + 4 / 7 * 3.5, 0, 3 / 7 * 0.5 + 4 / 7 * 1.5]
+    assert over.tolist() == pytest.approx([c * 6 / 40 for c in cores])
 
 
 def test_pods_with_gpu_by_their_cpu_weigh_what_they_ask_for() -> None:

@@ -86,8 +86,9 @@ def renamed(outcome: Outcome, names: dict[str, str]) -> Outcome:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not for longer than a module: as long as it is open, an event loop runs in this thread, and no other may."""
     path = os.environ.get("PILOTAGE_CHROMIUM") or shutil.which("chromium")
     if path is None:
         if os.environ.get("CI") == "true":

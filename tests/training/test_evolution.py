@@ -86,7 +86,9 @@ def test_tensorboard_finds_its_curves(whole: tuple[Path, Recorder]) -> None:
 def test_candidates_see_training_seeds_and_the_choice_validation_seeds(whole: tuple[Path, Recorder]) -> None:
     seeds = {trial.seed for task in whole[1].asked for trial in task}
     assert {range_of(seed) for seed in seeds} == {"training", "validation"}
-    assert {seed for seed in seeds if range_of(seed) == "training"} == {*TRAINING[: SETTINGS.generations]}
+    assert {seed for seed in seeds if range_of(seed) == "training"} == {
+        *TRAINING[: SETTINGS.generations * SETTINGS.seeds]
+    }
 
 
 def test_parts_that_are_not_searched_stay(whole: tuple[Path, Recorder]) -> None:

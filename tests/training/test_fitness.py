@@ -8,7 +8,8 @@ from math import log
 import numpy as np
 import pytest
 
-from pilotage.training.fitness import TOLERATED_LOST, URGENCY, cost, fitness, share_of_room
+from pilotage.policies.refusals import TOLERATED_LOST, cost_of
+from pilotage.training.fitness import COST_OF_FAILED, URGENCY, WEIGHT_OF_BREADTH, fitness, share_of_room
 from pilotage.training.trials import Figures, Yardstick
 
 BASE = Figures(95.0, 1.0, 100, 50, 200, 0.004, 0.002)
@@ -33,10 +34,10 @@ def test_a_given_workload_that_is_left_behind_counts_more() -> None:
 def test_refusing_early_costs_a_share_for_every_percent_of_capacity() -> None:
     own = replace(BASE, allocation=96.5)
     refused = replace(own, lost=BASE.lost + TOLERATED_LOST + 1.0)
-    assert cost(own, BASE) == 0.0
-    assert cost(refused, BASE) == pytest.approx(1.0)
+    assert cost_of(own, BASE, COST_OF_FAILED) == 0.0
+    assert cost_of(refused, BASE, COST_OF_FAILED) == pytest.approx(1.0)
     assert fitness("packing", refused, BASE, ROOM) < fitness("packing", BASE, BASE, ROOM)
-    assert cost(replace(own, lost=BASE.lost + TOLERATED_LOST), BASE) == pytest.approx(0.0)
+    assert cost_of(replace(own, lost=BASE.lost + TOLERATED_LOST), BASE, COST_OF_FAILED) == pytest.approx(0.0)
 
 
 def test_failed_pods_without_gpu_or_with_several_cost() -> None:
@@ -51,11 +52,19 @@ def test_failed_pods_cost_less_on_a_workload_for_breadth() -> None:
     assert given < breadth < fitness("packing", replace(own, failed_cpu=BASE.failed_cpu), BASE, ROOM, given=False)
 
 
-def test_a_workload_gone_wrong_counts_by_its_logarithm() -> None:
-    """Worse is still worse, but losing nine rooms more costs about two."""
-    bad, worse = (fitness("packing", replace(BASE, allocation=a), BASE, ROOM, given=False) for a in (94.0, 76.0))
-    assert bad == pytest.approx(-0.5)
-    assert worse == pytest.approx(-0.5 - np.log(10))
+def test_a_given_workload_gone_wrong_counts_by_its_logarithm() -> None:
+    """Worse is still worse, but losing nine rooms more costs about two, urgency aside."""
+    bad, worse = (packing(allocation=allocation) for allocation in (94.0, 76.0))
+    assert (bad - worse) / (1 + URGENCY) == pytest.approx(np.log(10))
+
+
+def test_no_workload_for_breadth_outweighs_the_others() -> None:
+    def breadth(allocation: float, room: Yardstick = ROOM) -> float:
+        return fitness("packing", replace(BASE, allocation=allocation), BASE, room, given=False)
+
+    assert breadth(76.0) < breadth(94.0) < 0.0 < breadth(96.0) < breadth(97.0)
+    assert -WEIGHT_OF_BREADTH <= breadth(76.0) < -0.99 * WEIGHT_OF_BREADTH
+    assert breadth(95.1, Yardstick(95.0, 95.5)) == breadth(95.1, Yardstick(95.0, 96.5)), "shares of a small room"
 
 
 def test_hardly_any_room_is_no_room() -> None:

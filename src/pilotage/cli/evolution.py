@@ -23,6 +23,7 @@ from pilotage.cli.options import (
     engine_of,
     print_json,
     results,
+    training_progress,
 )
 from pilotage.model.errors import InputError
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: pilotage train evolution --nodes nodes.csv --pods pods.csv --minutes 20 --name my-pack"
 OUT = Path("out") / "train"
+SPREADS: dict[str, float] = {"coordinates": 0.05, "cma": 0.02}
 SHIPPED = {"packing": "pilotage-pack", "balance": "pilotage-balance"}
 
 
@@ -54,11 +56,22 @@ def evolution(
     minutes: Annotated[
         float | None, typer.Option("--minutes", min=0.01, help="Stop after this time; --resume goes on.")
     ] = None,
-    population: Annotated[int, typer.Option("--population", min=4, max=1000, help="Candidates tried at once.")] = 20,
-    spread: Annotated[float, typer.Option("--spread", min=1e-6, max=10, help="First standard deviation.")] = 0.02,
+    method: Annotated[
+        Literal["coordinates", "cma"],
+        typer.Option("--method", help="Try a few coordinates at a time, or CMA-ES: samples of a distribution."),
+    ] = "coordinates",
+    population: Annotated[int, typer.Option("--population", min=5, max=1000, help="Candidates tried at once.")] = 24,
+    spread: Annotated[
+        float | None,
+        typer.Option("--spread", min=1e-6, max=10, help="First step (0.05) or standard deviation (0.02)."),
+    ] = None,
     load: Annotated[float, typer.Option("--load", min=0.0, help="Arriving GPU / capacity; 0 = as it is.")] = 1.3,
     given: Annotated[int, typer.Option("--given", min=1, help="Given traces in a generation; the first always.")] = 5,
     varied: Annotated[int, typer.Option("--varied", min=0, help="Generated workloads to draw from, for breadth.")] = 0,
+    runs: Annotated[
+        int | None,
+        typer.Option("--runs", min=1, max=100, help="Seeds of each given trace in a generation.  [default: 2 to 8]"),
+    ] = None,
     breadth: Annotated[int, typer.Option("--breadth", min=0, help="Of those, so many in a generation.")] = 3,
     seed: Annotated[int, typer.Option("--seed", min=0, max=88, help="Of the search; decides everything.")] = 0,
     jobs: JobsOption = None,
@@ -71,7 +84,7 @@ def evolution(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tune the shipped policy to your traces by CMA-ES, or train it from nothing (--start prior).
+    """Tune the shipped policy to your traces, or train it from nothing (--start prior).
 
     Candidates are tried on training seeds, the best is chosen on validation seeds; test it with pilotage evaluate.
     """
@@ -85,17 +98,21 @@ def evolution(
         run = EvolutionDirectory.existing(resume)
     else:
         check_place(out)
+        sources = distinct_traces(sources_of(nodes, pods, trace) or ())
+        usual = max(2, 8 // max(1, len(sources)))  # noise of one seed is larger than what a step brings
         settings = EvolutionSettings(
             objective=objective,
             generations=generations,
             population=population,
-            spread=spread,
+            method=method,
+            spread=spread or SPREADS[method],
             load=load,
             given=given,
             varied=breadth if varied else 0,
+            seeds=runs or usual,
+            validation_seeds=max(3, usual),
             seed=seed,
         )
-        sources = distinct_traces(sources_of(nodes, pods, trace) or ())
         run = _fresh(out, name, start or SHIPPED[objective], settings, sources, varied)
     outcome = _evolve(run, _workers(engine, address, jobs), minutes)
     _print(run, outcome, as_json)
@@ -114,7 +131,7 @@ def _fresh(
     from pilotage.training.run_directory import free_directory
 
     path = free_directory(out, name, "evolution", settings.seed)
-    parameters = start_parameters(start, settings.objective)
+    parameters = start_parameters(start, settings.objective, sources)
     workloads, wanted = None, len(sources) + varied
     with console().status("baseline and bound of each workload") as status:
         for workloads in prepared_workloads(sources, varied, settings):
@@ -135,24 +152,18 @@ def _workers(engine: str, address: str | None, jobs: int | None) -> Workers:
 
 
 def _evolve(run: EvolutionDirectory, workers: Workers, minutes: float | None) -> Outcome:
-    from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from pilotage.training.evolving import evolve
 
     screen, ends = console(), time.monotonic() + 60 * (minutes or float("inf"))
     screen.print(f"evolution in {run.path}", soft_wrap=True)
-    score = TextColumn("validation {task.fields[newest]}, best {task.fields[best]}")
-    columns = (*Progress.get_default_columns()[1:2], MofNCompleteColumn(), TimeRemainingColumn(), score)
-    with workers, Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task("generations", total=run.settings.generations, newest="-", best="-")
-        best = -float("inf")
+    with workers, training_progress() as tell:
+        validations: list[float] = []
 
         def watch(generation: Generation) -> None:
-            nonlocal best
             if generation.validation is not None:
-                best = max(best, generation.validation)
-                bar.update(task, newest=f"{generation.validation:.3f}", best=f"{best:.3f}")
-            bar.update(task, completed=generation.number)
+                validations.append(generation.validation)
+            if validations:
+                tell(generation.number, run.settings.generations, validations[-1], max(validations))
 
         try:
             return evolve(run, workers, watch, lambda: time.monotonic() > ends)

@@ -174,5 +174,20 @@ def progress_bar(screen: Console, what: str) -> Iterator[Callable[[int, int], No
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+@contextmanager
+def training_progress(*, show: bool = True) -> Iterator[Callable[[int, int, float, float], None]]:
+    """On a terminal: what is done, time left, and validation. Yields what is told (done, total, newest, best)."""
+    from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    screen = console()
+    score = TextColumn("validation {task.fields[newest]}, best {task.fields[best]}")
+    columns = (*Progress.get_default_columns()[1:2], MofNCompleteColumn(), TimeRemainingColumn(), score)
+    with Progress(*columns, console=screen, transient=True, disable=not (show and screen.is_terminal)) as bar:
+        task = bar.add_task("training", total=None, newest="-", best="-")
+        yield lambda done, total, newest, best: bar.update(
+            task, completed=done, total=total, newest=f"{newest:.4g}", best=f"{best:.4g}"
+        )
+
+
 def print_json(content: object) -> None:
     sys.stdout.write(json.dumps(content, allow_nan=False) + "\n")

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from pilotage.cli import evolution
-from pilotage.cli.options import JsonOption, check_place, console, print_json, results
+from pilotage.cli import evolution, train_cluster
+from pilotage.cli.options import JsonOption, check_place, console, print_json, results, training_progress
 from pilotage.model.errors import InputError
 from pilotage.training.settings import AGENTS, TrainingSettings, changed_options, option_name, settings_from
 
 if TYPE_CHECKING:
-    from pilotage.training.loop import Update
     from pilotage.training.run_directory import RunDirectory
 
 app = typer.Typer(name="train", help="Train an agent, or search for its best settings.", no_args_is_help=True)
@@ -114,6 +113,7 @@ for _agent in AGENTS:
     _example = f"Example: pilotage train {_agent} --env balance --nodes 3-16 --seed 1 --name my-{_agent}"
     app.command(_agent, epilog=_example)(_agent_command(_agent))
 app.command(epilog=evolution.EXAMPLE)(evolution.evolution)
+app.command(epilog=train_cluster.EXAMPLE)(train_cluster.cluster)
 
 
 @app.command(epilog="Example: pilotage train search dqn --trials 20 --set steps=50000 --name my-search")
@@ -201,8 +201,8 @@ def _train(run: RunDirectory, progress: str, as_json: bool) -> None:
     screen = console()
     screen.print(f"{run.agent} in {run.path}", soft_wrap=True)
     try:
-        with _log_lines(run, show=progress == "log"), _progress_line(show=progress == "line") as watch:
-            summary = train(run, watch)
+        with _log_lines(run, show=progress == "log"), training_progress(show=progress == "line") as tell:
+            summary = train(run, lambda update: tell(*update))
     except KeyboardInterrupt:
         screen.print(f"stopped; to go on: pilotage train {run.agent} --resume {run.path}", soft_wrap=True)
         raise typer.Exit(130) from None
@@ -222,21 +222,6 @@ def _log_lines(run: RunDirectory, *, show: bool) -> Iterator[None]:
         yield
     finally:
         run.logger.removeHandler(handler)
-
-
-@contextmanager
-def _progress_line(*, show: bool) -> Iterator[Callable[[Update], None]]:
-    """Steps, time left and the newest validation, on a terminal."""
-    from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    screen = console()
-    score = TextColumn("validation {task.fields[score]}, best {task.fields[best]}")
-    columns = (*Progress.get_default_columns()[1:2], MofNCompleteColumn(), TimeRemainingColumn(), score)
-    with Progress(*columns, console=screen, transient=True, disable=not (show and screen.is_terminal)) as bar:
-        task = bar.add_task("training", total=None, score="-", best="-")
-        yield lambda update: bar.update(
-            task, completed=update.steps, total=update.of, score=f"{update.score:.4g}", best=f"{update.best:.4g}"
-        )
 
 
 def _print_summary(run: RunDirectory, summary: dict[str, Any]) -> None:

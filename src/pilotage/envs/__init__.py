@@ -7,6 +7,8 @@ from typing import Final
 
 IDS: Final = {"packing": "pilotage/Packing-v1", "balance": "pilotage/Balance-v1", "load": "pilotage/Load-v1"}
 
+GANG_ID: Final = "pilotage/Gang-v1"
+
 
 def register_environments() -> None:
     """Once is enough: what is registered already stays."""
@@ -20,6 +22,8 @@ def register_environments() -> None:
                 vector_entry_point="pilotage.envs.many:ClusterVectorEnv",
                 kwargs={"environment": environment},
             )
+    if GANG_ID not in registry:
+        register(id=GANG_ID, entry_point="pilotage.envs.gang:GangEnv")
 
 
 if find_spec("gymnasium") is not None:

@@ -20,12 +20,7 @@ from pilotage.kernels.env_state import FIGURES
 from pilotage.kernels.env_step import random_actions
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.policies.api import (
-    DecisionBatch,
-    FeatureSchema,
-    Normalise,
     Policy,
-    Scope,
-    WorkloadMix,
     ask,
     prepared,
 )
@@ -37,21 +32,6 @@ Chooser = Callable[[VectorCluster, int], IntArray]  # of the clusters and the nu
 
 RETURN: Final = FIGURES.index("return")
 SEEDS: Final = TEST[:100]
-
-
-class LeastLoad:
-    """Where the measured load is lowest: what network-aware schedulers do without learning."""
-
-    name = "least-load@1"
-    features = FeatureSchema(node=("load",))
-    scope: Scope = "cluster"
-    normalise: Normalise = "none"
-
-    def prepare(self, mix: WorkloadMix) -> LeastLoad:
-        return self
-
-    def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
-        out_BN[:] = -batch.node("load")
 
 
 HEURISTICS: Final = {
@@ -86,7 +66,7 @@ def reference(settings: EnvSettings, seeds: range = SEEDS) -> Reference:
     """Plays the episodes of the seeds, which follow one another."""
     played: list[tuple[FloatArray, str]] = []
     for name in HEURISTICS[settings.environment]:
-        policy = LeastLoad() if name == "least-load" else find_policy(name)
+        policy = find_policy(name)
         played.append((play(settings, seeds, policy_choice(policy, settings)), policy.name))
     best_BM, best = max(played, key=lambda one: float(one[0][:, RETURN].mean()))
     return Reference(play(settings, seeds, random_choice(seeds.start)), best_BM, best)

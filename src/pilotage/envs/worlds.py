@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -13,7 +13,7 @@ from pilotage.kernels.env_state import EnvRules, World
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import IntArray, Pod, PodShape, Workload
-from pilotage.policies.api import ClusterSize, WorkloadMix
+from pilotage.policies.api import WorkloadMix
 from pilotage.policies.encode import encode_shapes
 from pilotage.policies.mix import typical_pods
 from pilotage.sim.run import gang_members
@@ -79,9 +79,7 @@ def cluster_of(source: Source) -> ClusterState:
 
 def mix_of(source: Source) -> WorkloadMix:
     """What policies are prepared with."""
-    state = cluster_of(source)
-    mix = WorkloadMix.of(source.workload, state.models, state.arrays.device_left_ND.shape[1])
-    return replace(mix, cluster=ClusterSize.of(state))
+    return WorkloadMix.of(source.workload).on(cluster_of(source))
 
 
 def world_of(source: Source) -> World:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pilotage.kernels.choosing import Rules
 from pilotage.kernels.compiling import kernel
 from pilotage.kernels.features import POD_GPU_COUNT, POD_GPU_MILLI
-from pilotage.kernels.prices import priced_best_device, worth_before
+from pilotage.kernels.prices import priced_best_device, standing_of
 from pilotage.kernels.scoring import FGD, PRICED, fgd_best_device, score_node
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
 
@@ -31,8 +31,8 @@ def score_batch(
                 best = fgd_best_device(typical, pod_BF, b, node_BNF[b], n, device_left_BND[b])
                 out_BN[b, n], device_BN[b, n] = best[0], best[1]
             elif rule == PRICED:
-                before = worth_before(prices, typical, node_BNF[b], n, device_left_BND[b])
-                priced = priced_best_device(prices, typical, pod_BF, b, node_BNF[b], n, device_left_BND[b], before)
+                standing = standing_of(prices, node_BNF[b], n)
+                priced = priced_best_device(prices, pod_BF, b, node_BNF[b], n, device_left_BND[b], standing)
                 out_BN[b, n], device_BN[b, n] = priced[0], priced[1]
             else:
                 out_BN[b, n] = score_node(rule, typical, pod_BF, b, node_BNF[b], n, device_left_BND[b])

@@ -14,7 +14,7 @@ import numpy as np
 from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.kernels.feasibility import FITS, ShapeArrays, obstacle
 from pilotage.kernels.fragmentation import Typical
-from pilotage.kernels.prices import priced_best_device, worth_before
+from pilotage.kernels.prices import Standing, priced_best_device, standing_of
 from pilotage.kernels.scoring import FLEETING, PRICED, fleeting_score, score_node
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
@@ -51,8 +51,8 @@ class ScoreCache(NamedTuple):
     newest_N: IntArray  # number of each node's newest change
     counters_2: IntArray  # changes so far, questions so far
     total_N: FloatArray  # scratch
-    worth_N3: FloatArray  # of nodes as they are (prices.worth_before)
-    worth_of_N: IntArray  # number of the change that this was found after
+    standing_NX: FloatArray  # of nodes as they are (prices.Standing)
+    standing_of_N: IntArray  # number of the change that this was found after
 
 
 def choosing_mode(scopes_node: bool, minmax_K: BoolArray) -> int:
@@ -75,8 +75,8 @@ def empty_cache(nodes: int, shapes: int, rules: Rules | None, cache_bytes: int =
         newest_N=np.zeros(nodes, np.int64),
         counters_2=np.zeros(2, np.int64),
         total_N=np.zeros(nodes),
-        worth_N3=np.zeros((nodes, 3)),
-        worth_of_N=np.full(nodes, -1, np.int64),
+        standing_NX=np.zeros((nodes, len(Standing._fields))),
+        standing_of_N=np.full(nodes, -1, np.int64),
     )
 
 
@@ -140,8 +140,8 @@ def refresh(
     score_KN, block_B = cache.score_CKN[c], cache.block_CB[c]
     for i in range(nodes if everything else changes - seen):
         n = i if everything else cache.changed_L[(seen + i) % nodes]
-        if not everything and cache.newest_N[n] != seen + i + 1:
-            continue  # changed again later: once is enough
+        if cache.newest_N[n] <= seen if everything else cache.newest_N[n] != seen + i + 1:
+            continue  # unchanged, or changed again later: once is enough
         before, total = score_KN[0, n], 0.0
         fits = obstacle(cluster, shapes, s, n) == FITS
         for k in range(rules.rule_K.shape[0]):
@@ -167,14 +167,13 @@ def refresh(
 def priced_score(
     cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, cache: ScoreCache, n: int
 ) -> float:
-    """Score of rule PRICED; what the node is worth as it is was found once for all shapes."""
-    left_ND = cluster.device_left_ND
-    if cache.worth_of_N[n] != cache.newest_N[n]:
-        cache.worth_of_N[n] = cache.newest_N[n]
-        before = worth_before(rules.prices, rules.typical, node_NF, n, left_ND)
-        cache.worth_N3[n, 0], cache.worth_N3[n, 1], cache.worth_N3[n, 2] = before
-    worth = (cache.worth_N3[n, 0], cache.worth_N3[n, 1], cache.worth_N3[n, 2])
-    return priced_best_device(rules.prices, rules.typical, shapes.pod_SF, s, node_NF, n, left_ND, worth)[0]
+    """Score of rule PRICED; how the node stands was found once for all shapes."""
+    row = cache.standing_NX[n]
+    if cache.standing_of_N[n] != cache.newest_N[n]:
+        cache.standing_of_N[n] = cache.newest_N[n]
+        row[0], row[1], row[2], row[3], row[4] = standing_of(rules.prices, node_NF, n)
+    standing = Standing(row[0], row[1], row[2], row[3], row[4])
+    return priced_best_device(rules.prices, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND, standing)[0]
 
 
 @inlined_inner

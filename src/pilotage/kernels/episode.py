@@ -96,9 +96,7 @@ def devices_on(scene: Scene, rules: Rules, device_rule: int, s: int, node: int, 
         return shapes.devices_S[s]
     shares = shapes.gpu_count_S[s] == 1 and shapes.gpu_milli_S[s] < 1000
     if device_rule == BEST_PRICED and shares:
-        return 1 << priced_share_device(
-            rules.prices, rules.typical, shapes.pod_SF, s, scene.node_NF, node, cluster.device_left_ND
-        )
+        return 1 << priced_share_device(rules.prices, shapes.pod_SF, s, scene.node_NF, node, cluster.device_left_ND)
     if device_rule == LEAST_FRAGMENTED and shares:
         return 1 << fgd_best_device(rules.typical, shapes.pod_SF, s, scene.node_NF, node, cluster.device_left_ND)[1]
     return choose_devices(

@@ -23,9 +23,11 @@ POD_FEATURES = (
     "draw",  # a seeded random number in [0, 1), new for each decision
     "gang_placed",  # pods of its gang that have a node
     "gang_left",  # pods of its gang that still need one, it itself included; 0 = no gang
+    "latency_soft",  # seconds up to which it does not mind; 0 = it does not say
+    "latency_hard",  # seconds from which on a node is as bad as can be; 0 = it does not say
 )
 POD_CPU, POD_MEMORY, POD_GPU_MILLI, POD_GPU_COUNT, POD_CPU_SCORED, POD_MEMORY_SCORED, POD_PRIORITY, POD_DRAW = range(8)
-POD_GANG_PLACED, POD_GANG_LEFT = 8, 9
+POD_GANG_PLACED, POD_GANG_LEFT, POD_LATENCY_SOFT, POD_LATENCY_HARD = range(8, 12)
 
 NODE_FEATURES = (
     "cpu_free",
@@ -51,16 +53,27 @@ NODE_FEATURES = (
     "rack",  # index of the rack, -1 = not known
     "zone",
     "load",  # measured use of the node, 0..1, where somebody measures it; else 0
+    "load_cpu",  # what it is made of: share of the CPUs in use,
+    "load_memory",  # share of the memory in use,
+    "load_receive",  # bytes per second over the network, in
+    "load_transmit",  # and out,
+    "load_connections",  # open TCP connections,
+    "load_gpu",  # share of its GPUs' time in use,
+    "load_gpu_memory",  # share of their memory,
+    "load_latency",  # seconds that a probe of the node takes
+    "load_age",  # seconds since the oldest of these was measured; -1 = not measured, or too long ago
 )
 CPU_FREE, CPU_CAPACITY, MEMORY_FREE, MEMORY_CAPACITY, PODS_FREE, PODS_CAPACITY = range(6)
 GPU_FREE, GPU_COUNT, GPU_IDLE, GPU_LARGEST, GPU_MODEL, GPU_KINDS = range(6, 12)
 CPU_SCORED, MEMORY_SCORED, LAST_PLACED, RANK, GANG_ON_NODE, GANG_IN_RACK, GANG_IN_ZONE = range(12, 19)
 GANG_RACK_ROOM, RACK, ZONE, LOAD = range(19, 23)
+LOAD_CPU, LOAD_MEMORY, LOAD_RECEIVE, LOAD_TRANSMIT, LOAD_CONNECTIONS = range(23, 28)
+LOAD_GPU, LOAD_GPU_MEMORY, LOAD_LATENCY, LOAD_AGE = range(28, 32)
 
 
 # Filled per decision, by kernels.neighbours.
 GANG_COLUMNS = NODE_FEATURES[GANG_ON_NODE : GANG_RACK_ROOM + 1]
-POD_GANG_COLUMNS = POD_FEATURES[POD_GANG_PLACED:]
+POD_GANG_COLUMNS = POD_FEATURES[POD_GANG_PLACED : POD_GANG_LEFT + 1]
 
 
 @inlined_inner
@@ -100,6 +113,12 @@ def encode_node(cluster: ClusterArrays, n: int, rank: int, node_NF: FloatArray) 
 def encode_all(cluster: ClusterArrays, rank_N: IntArray, node_NF: FloatArray) -> None:
     for n in range(node_NF.shape[0]):
         encode_node(cluster, n, rank_N[n], node_NF)
+
+
+@kernel
+def encode_some(cluster: ClusterArrays, rank_N: IntArray, nodes: IntArray, node_NF: FloatArray) -> None:
+    for i in range(nodes.shape[0]):
+        encode_node(cluster, nodes[i], rank_N[nodes[i]], node_NF)
 
 
 @kernel

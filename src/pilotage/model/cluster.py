@@ -166,6 +166,45 @@ class ClusterState:
             rack_N=_numbered([node.rack and (node.zone, node.rack) for node in self.nodes]),
         )
 
+    def with_nodes(self, nodes: Sequence[Node], asked: Iterable[str] = ()) -> tuple[ClusterState, dict[str, Placement]]:
+        """The same pods on a changed set of nodes, and the placements that did not come along.
+
+        Those of nodes that are gone, or whose number of devices is another, are left to the caller: they are indexed as
+        here. Costs the nodes, not the pods, where no node is taken out.
+        """
+        new = ClusterState(nodes, {*self.resources[3:], *asked})
+        kept = np.array([n for n, node in enumerate(self.nodes) if new._same_devices(node)], np.int64)
+        to = np.array([new.index[self.nodes[n].name] for n in kept], np.int64)
+        axes = np.array([new.resources.index(name) for name in self.resources], np.int64)
+        old_arrays, arrays = self.arrays, new.arrays
+        if len(kept):
+            arrays.free_NR[np.ix_(to, axes)] -= (old_arrays.capacity_NR - old_arrays.free_NR)[kept]
+            D = min(arrays.device_left_ND.shape[1], old_arrays.device_left_ND.shape[1])
+            arrays.device_left_ND[to, :D] = old_arrays.device_left_ND[kept, :D]
+            arrays.kind_count_NT[to, : D + 1] = old_arrays.kind_count_NT[kept, : D + 1]
+            arrays.scored_used_N2[to] = old_arrays.scored_used_N2[kept]
+            arrays.last_placed_N[to] = old_arrays.last_placed_N[kept]
+            arrays.alive_N[to] = old_arrays.alive_N[kept]
+        place = dict(zip(kept.tolist(), to.tolist(), strict=True))
+        left: dict[str, Placement] = {}
+        for old, target in ((self._assumed, new._assumed), (self._bound, new._bound)):
+            for key, placement in old.items():
+                there = place.get(placement.node)
+                if there is None:
+                    left[key] = placement
+                elif there == placement.node:
+                    target[key] = placement
+                else:
+                    target[key] = Placement(there, placement.devices, placement.shape)
+        return new, left
+
+    def _same_devices(self, node: Node) -> bool:
+        n = self.index.get(node.name)
+        return n is not None and self.nodes[n].gpu_count == node.gpu_count
+
+    def assumed(self, key: str) -> bool:
+        return key in self._assumed
+
     @property
     def gpu_capacity_milli(self) -> int:
         return GPU_MILLI * int(self.arrays.device_count_N.sum())

@@ -153,3 +153,11 @@ class Workload:
             gang_P=np.array(gang if gangs else [], np.int64),
             timed=timed,
         )
+
+
+def within_load(gpu_P: IntArray, devices: int, load: float) -> BoolArray:
+    """Which pods arrive while the arrived GPU milli, their own included, are at most `load` of the capacity."""
+    # Whole milli are compared; the small term keeps 0.0049 * 1000 * 10 < 49 from dropping a pod.
+    limit = np.floor(load * GPU_MILLI * devices + 1e-6)
+    arrived: BoolArray = np.cumsum(gpu_P) <= limit
+    return arrived

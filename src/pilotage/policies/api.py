@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -101,7 +101,17 @@ class TypicalPods:
     gpu_weight: float = 0.0  # extra weight per whole GPU asked for
 
 
-@dataclass(frozen=True, slots=True)
+class NodeKind(NamedTuple):
+    """Nodes that are alike."""
+
+    cpu_milli: int
+    memory_bytes: int
+    gpu_count: int
+    gpu_model: str
+    nodes: int
+
+
+@dataclass(frozen=True)
 class ClusterSize:
     """Sums over the nodes of a cluster."""
 
@@ -110,6 +120,7 @@ class ClusterSize:
     gpus: int = 0
     gpus_M: tuple[int, ...] = ()  # by model, in the order of WorkloadMix.models
     nodes_D: tuple[int, ...] = ()  # nodes with 0, 1, 2, ... devices
+    kinds: tuple[NodeKind, ...] = ()
 
     @classmethod
     def of(cls, state: ClusterState) -> ClusterSize:
@@ -117,7 +128,21 @@ class ClusterSize:
         by_model = (int(arrays.device_count_N[arrays.model_N == m].sum()) for m in range(len(state.models)))
         cpu, memory = arrays.capacity_NR[:, 0].sum(), arrays.capacity_NR[:, 1].sum()
         nodes_D = np.bincount(arrays.device_count_N).tolist()
-        return cls(int(cpu), int(memory), int(arrays.device_count_N.sum()), tuple(by_model), tuple(nodes_D))
+        gpus = int(arrays.device_count_N.sum())
+        return cls(int(cpu), int(memory), gpus, tuple(by_model), tuple(nodes_D), _kinds_of(state))
+
+
+def _kinds_of(state: ClusterState) -> tuple[NodeKind, ...]:
+    arrays = state.arrays
+    columns = (arrays.capacity_NR[:, 0], arrays.capacity_NR[:, 1], arrays.device_count_N, arrays.model_N)
+    rows = np.column_stack(columns).astype(">i8")  # whose bytes sort as the numbers do
+    alike, nodes = np.unique(rows.view("V32").ravel(), return_counts=True)
+    return tuple(
+        NodeKind(cpu, memory, devices, state.models[model] if model >= 0 else "", number)
+        for (cpu, memory, devices, model), number in zip(
+            alike.view(">i8").reshape(-1, 4).tolist(), nodes.tolist(), strict=True
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -136,6 +161,11 @@ class WorkloadMix:
         """The mix of a workload; a run puts in the models and devices of its cluster."""
         count_S = np.bincount(workload.shape_P, minlength=len(workload.shapes)).astype(np.int64)
         return cls(workload.shapes, count_S, models, devices)
+
+    def on(self, state: ClusterState) -> WorkloadMix:
+        """The same pods on this cluster."""
+        devices = state.arrays.device_left_ND.shape[1]
+        return replace(self, models=state.models, devices=devices, cluster=ClusterSize.of(state))
 
     @cached_property
     def total(self) -> int:

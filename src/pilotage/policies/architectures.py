@@ -21,15 +21,31 @@ Tensor = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Shapes = dict[str, tuple[int, ...]]
 
 INPUTS = len(NODE_INPUTS) + len(POD_INPUTS)
-LIMITS = {"hidden": (1, 1024), "depth": (0, 8), "heads": (1, 16)}
+LIMITS = {"hidden": (1, 1024), "depth": (0, 8), "heads": (1, 16), "valuations": (1, 64)}
 SETTINGS: dict[str, tuple[str, ...]] = {  # of each kind
-    "prices": (),
+    "prices": ("valuations",),
     "mlp": ("hidden", "depth"),
     "graph": ("hidden", "depth", "heads"),
+    "window": ("hidden",),  # places no pods: when a synchronous job divides its budget anew
 }
-DTYPES: dict[str, np.dtype[Any]] = {"prices": np.dtype("<f8"), "mlp": np.dtype("<f4"), "graph": np.dtype("<f4")}
+DTYPES: dict[str, np.dtype[Any]] = {
+    "prices": np.dtype("<f8"),
+    "mlp": np.dtype("<f4"),
+    "graph": np.dtype("<f4"),
+    "window": np.dtype("<f8"),
+}
 _INPUT_ROWS = FeatureSchema(pod=POD_INPUTS, node=NODE_INPUTS, version=INPUTS_VERSION)
-SEEN = {"prices": PRICED_FEATURES, "mlp": _INPUT_ROWS, "graph": _INPUT_ROWS}  # columns that each kind looks at
+# Of each action, and of the moment: in the order of kernels.gang_windows.observe.
+_WINDOW_ROWS = FeatureSchema(
+    pod=("penalty", "left"), node=("behind_the_plan", "next_step", "three_steps", "all_steps", "keeps", "window")
+)
+WINDOW_INPUTS = len(_WINDOW_ROWS.node) + len(_WINDOW_ROWS.pod)
+SEEN = {  # columns that each kind looks at
+    "prices": PRICED_FEATURES,
+    "mlp": _INPUT_ROWS,
+    "graph": _INPUT_ROWS,
+    "window": _WINDOW_ROWS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,7 @@ class Architecture:
     hidden: int = 0  # width of hidden layers
     depth: int = 0  # mlp: hidden layers, 0 = linear; graph: layers of attention
     heads: int = 0  # of attention; a divisor of `hidden`
+    valuations: int = 0  # prices: how many sets of parameters, of which a rehearsal chooses
 
     @property
     def settings(self) -> dict[str, int]:
@@ -49,7 +66,14 @@ class Architecture:
     def shapes(self) -> Shapes:
         """Every tensor by name; names of networks are those of their modules in pilotage.training.networks."""
         if self.kind == "prices":
-            return {name: (length,) for name, length in LAYOUT.items()}
+            return {name: (self.valuations, length) for name, length in LAYOUT.items()}
+        if self.kind == "window":
+            return {
+                "plan": (1,),
+                "inner_UI": (self.hidden, WINDOW_INPUTS),
+                "bias_U": (self.hidden,),
+                "outer_U": (self.hidden,),
+            }
         return self._mlp_shapes() if self.kind == "mlp" else self._graph_shapes()
 
     @property

@@ -59,7 +59,9 @@ class DeviceChoice(ScoresOf):
 
     @property
     def rules(self) -> Rules | None:
-        return compiled_rules(self.policy)
+        """Those of the policy, with typical pods: FGD's choice of a device needs them, the policy may not."""
+        rules = compiled_rules(self.policy)
+        return None if rules is None else rules._replace(typical=self._typical)
 
     def prepare(self, mix: WorkloadMix) -> DeviceChoice:
         return replace(self, policy=prepared(self.policy, mix), typical=typical_pods(mix))

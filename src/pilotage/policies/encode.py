@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pilotage.kernels.feasibility import ShapeArrays
-from pilotage.kernels.features import NODE_FEATURES, POD_FEATURES, encode_all
+from pilotage.kernels.features import NODE_FEATURES, POD_FEATURES, POD_GANG_PLACED, encode_all
 from pilotage.model.cluster import SCORED_CPU_MILLI, SCORED_MEMORY_BYTES, ClusterState
 from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape
 
@@ -48,8 +48,7 @@ def pod_features(shape: PodShape, draw: float = 0.0) -> list[float]:
         shape.memory_bytes or SCORED_MEMORY_BYTES,
         shape.priority,
         draw,
-        0.0,  # about its gang: filled per decision
-        0.0,
+        *(0.0 for _ in POD_FEATURES[POD_GANG_PLACED:]),  # about its gang and its limits: filled per decision
     ]
 
 

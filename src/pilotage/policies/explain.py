@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from pilotage.kernels.feasibility import FITS, NO_GPU_LEFT, NO_RESOURCE, NODE_DOWN, NOT_ELIGIBLE
-from pilotage.model.workload import IntArray, PodShape
+from pilotage.model.workload import FloatArray, IntArray, PodShape
 from pilotage.policies.api import DecisionBatch, Policy
 from pilotage.policies.choose import score_candidates, total_scores
 from pilotage.policies.weighted import WeightedSum
@@ -60,12 +60,19 @@ def count_reasons(obstacle_N: IntArray, resources: tuple[str, ...]) -> dict[str,
 
 
 def rank_candidates(
-    policy: Policy, batch: DecisionBatch, names: tuple[str, ...], rank_N: IntArray
+    policy: Policy,
+    batch: DecisionBatch,
+    names: tuple[str, ...],
+    rank_N: IntArray,
+    wish_N: FloatArray | None = None,
 ) -> tuple[Candidate, ...]:
-    """Every candidate with its scores, in the order in which the chooser prefers them."""
+    """Every candidate with its scores, in the order in which the chooser prefers them. Wishes of the pod are added."""
     parts, weights = (policy.parts, policy.weights) if isinstance(policy, WeightedSum) else ((policy,), (1.0,))
     scored = [score_candidates(part, batch) for part in parts]
-    total_N = total_scores(score_candidates(policy, batch).raw_N[None], policy.normalise == "minmax")
+    minmax = policy.normalise == "minmax" or wish_N is not None
+    total_N = total_scores(score_candidates(policy, batch).raw_N[None], minmax)
+    if wish_N is not None:
+        total_N += wish_N
     feasible = np.flatnonzero(batch.feasible_BN[0])
     order = sorted(feasible.tolist(), key=lambda n: (-total_N[n], rank_N[n]))
     return tuple(
@@ -76,7 +83,8 @@ def rank_candidates(
             scores={
                 part.name: (float(scores.raw_N[n]), float(weight * scores.total_N[n]))
                 for part, weight, scores in zip(parts, weights, scored, strict=True)
-            },
+            }
+            | ({} if wish_N is None else {"wishes": (float(wish_N[n]), float(wish_N[n]))}),
         )
         for n in order
     )

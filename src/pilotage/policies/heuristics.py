@@ -52,6 +52,14 @@ _CPU_GPU = FeatureSchema(pod=("cpu_milli", "gpu_milli", "gpu_count"), node=("cpu
 
 _GANG = FeatureSchema(pod=POD_GANG_COLUMNS, node=GANG_COLUMNS)
 
+FGD = Heuristic(
+    "fgd@1",
+    scoring.FGD,
+    "smallest growth of GPU that typical pods could not use (fragmentation gradient descent)",
+    FeatureSchema(pod=("cpu_milli", "gpu_milli", "gpu_count"), node=("cpu_free", "gpu_count", "gpu_idle", "gpu_model")),
+    device_rule="fgd",
+    published_id="06-FGD",
+)
 HEURISTICS: tuple[Policy, ...] = (
     Heuristic(
         "random@1",
@@ -118,16 +126,7 @@ HEURISTICS: tuple[Policy, ...] = (
         normalise="minmax",
         published_id="05-BestFit",
     ),
-    Heuristic(
-        "fgd@1",
-        scoring.FGD,
-        "smallest growth of GPU that typical pods could not use (fragmentation gradient descent)",
-        FeatureSchema(
-            pod=("cpu_milli", "gpu_milli", "gpu_count"), node=("cpu_free", "gpu_count", "gpu_idle", "gpu_model")
-        ),
-        device_rule="fgd",
-        published_id="06-FGD",
-    ),
+    FGD,
     Heuristic(
         "gang-locality@1",
         scoring.GANG_LOCALITY,

@@ -12,6 +12,7 @@ import numpy as np
 from pilotage.kernels.dense import Dense, score_rows
 from pilotage.kernels.features import RACK, ZONE
 from pilotage.kernels.inputs import NODE_INPUTS, POD_INPUTS, Float32Array, encode_inputs
+from pilotage.model.errors import InputError
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.policies.api import DecisionBatch, FeatureSchema, Normalise, Policy, Scope, WorkloadMix
 from pilotage.policies.architectures import INPUTS
@@ -19,6 +20,7 @@ from pilotage.policies.checkpoints import Checkpoint
 from pilotage.policies.cluster_graph import cluster_graph
 from pilotage.policies.graph_network import GraphNetwork
 from pilotage.policies.priced import LAYOUT, Priced
+from pilotage.policies.rehearsed import Rehearsed
 
 # What kernels.inputs is computed from.
 _FEATURES = FeatureSchema(
@@ -44,8 +46,12 @@ _GRAPH_FEATURES = FeatureSchema(_FEATURES.pod, (*_FEATURES.node, "rack", "zone")
 def policy_of(checkpoint: Checkpoint) -> Policy:
     """The policy that a checkpoint describes."""
     if checkpoint.kind == "prices":
-        parameters = np.concatenate([checkpoint.tensors[name] for name in LAYOUT])
-        return Priced(checkpoint.name, parameters, checkpoint.summary or Priced.summary)
+        parameters_VP = np.concatenate([checkpoint.tensors[name] for name in LAYOUT], axis=1)
+        summary = checkpoint.summary or Priced.summary
+        valuations = tuple(Priced(checkpoint.name, parameters, summary) for parameters in parameters_VP)
+        return valuations[0] if len(valuations) == 1 else Rehearsed(checkpoint.name, valuations)
+    if checkpoint.kind == "window":
+        raise InputError(f"{checkpoint.name} divides budgets of synchronous jobs", expected="a policy that places pods")
     return DenseScores(checkpoint) if checkpoint.kind == "mlp" else GraphScores(checkpoint)
 
 

@@ -14,17 +14,16 @@ import numpy as np
 
 from pilotage.kernels import scoring
 from pilotage.kernels.choosing import BY_BLOCKS, Rules
-from pilotage.kernels.fragmentation import Typical
 from pilotage.kernels.prices import (
     CPU_LEFT,
     CPU_PER_GPU,
     CPU_STEP,
     CPU_STEPS,
     FIGURES,
+    FULL,
     MEMORY_LEFT,
     RATIO_STEPS,
     RATIOS,
-    USABLE,
 )
 from pilotage.model.cluster import MAX_DEVICES
 from pilotage.model.workload import GPU_MILLI, POD_KINDS, FloatArray, IntArray
@@ -41,12 +40,18 @@ CPU_KNOTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0)  # CPU left / 
 MEMORY_KNOTS = (0.0, 0.5, 1.0, 1.5, 2.0, 4.0)
 SHARE_KNOTS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # left / capacity of the node
 IDLE_KNOTS = (0, 1, 2, 3, 4, 6, 8, 12, 16)  # idle devices
-ABOUT_CPU = (CPU_PER_GPU, CPU_LEFT, USABLE)  # figures whose weights depend on how scarce CPU is
+IDLE_SHARE_KNOTS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0)  # idle devices / devices of the node
+ABOUT_CPU = (CPU_PER_GPU, CPU_LEFT, FULL)  # figures whose weights depend on how scarce CPU is
+BULKY = 2  # of those, the first ones depend on the bulk of pods without GPU
 SERVED = 2  # functions of WorkloadFacts.served_by_cpu and served_by_memory
+MODEL_FUNCTIONS = ("tied", "part_squared", "root_of_part", "any")
+FEW_TIED = 0.05
+CHUNKS = 2  # functions of WorkloadFacts.cpu_chunks
 LAYOUT = {
     "weights": len(POD_KINDS) * len(FIGURES),
     "leftover": len(FUNCTIONS),
     "idle": len(IDLE_KNOTS),
+    "idle_share": len(IDLE_SHARE_KNOTS),
     "several": len(IDLE_FUNCTIONS),
     "cpu": len(CPU_KNOTS),
     "served_by_cpu": SERVED,
@@ -56,22 +61,27 @@ LAYOUT = {
     "memory_share": len(SHARE_KNOTS),
     "small_pods": 3,
     "gpu_pods": 3,
-    "model": 2,
+    "cpu_chunks": CHUNKS,
+    "model": len(MODEL_FUNCTIONS),
     "scarce_weights": len(POD_KINDS) * len(ABOUT_CPU),
-    "bulky_weights": len(ABOUT_CPU),
+    "very_scarce_weights": len(ABOUT_CPU),
+    "bulky_weights": BULKY,
     "scarce_cpu": len(CPU_KNOTS),
     "scarce_served": SERVED,
     "scarce_memory": len(MEMORY_KNOTS),
     "scarce_small_pods": 3,
     "scarce_gpu_pods": 3,
+    "scarce_cpu_chunks": CHUNKS,
     "only_weights": len(POD_KINDS) * len(ABOUT_CPU),
     "only_cpu": len(CPU_KNOTS),
     "only_small_pods": 3,
     "only_gpu_pods": 3,
+    "only_cpu_chunks": CHUNKS,
     "tight_weights": len(POD_KINDS),
     "tight_memory": len(MEMORY_KNOTS),
     "tight_served": SERVED,
     "multi_idle": len(IDLE_KNOTS),
+    "multi_idle_share": len(IDLE_SHARE_KNOTS),
     "multi_several": len(IDLE_FUNCTIONS),
     "crowded_several": len(IDLE_FUNCTIONS),
     "multi_whole": 2,
@@ -79,10 +89,11 @@ LAYOUT = {
 }
 # Parts of the parameter vector. "scarce": times how scarce CPU is; "tight": times how scarce memory is; "only": times
 # the share of CPU that pods without GPU ask for; "multi", "shared": times the share of GPU that such pods ask for;
-# "bulky": of pods without GPU, times how scarce CPU is and how large these pods are;
+# "very_scarce": of pods without GPU, times the square of how scarce CPU is; "bulky": of these, times the pod's bulk;
 # "crowded": times how much of the room for pods with several devices they ask for.
 PARAMETERS = sum(LAYOUT.values())
 
+NOTHING_TYPICAL = typical_pods(NO_MIX)  # rules hold typical pods for FGD's measure, which has no part here
 FEATURES = FeatureSchema(
     pod=("cpu_milli", "memory_bytes", "gpu_milli", "gpu_count"),
     node=(
@@ -107,17 +118,17 @@ def parts_of(vector: FloatArray) -> dict[str, FloatArray]:
 def prices_of(parameters: FloatArray, mix: WorkloadMix) -> FloatArray:
     """The tables of one workload, in the order of kernels.prices."""
     part, facts = parts_of(parameters), WorkloadFacts.of(mix)
-    tied_M, weight_KX = facts.tied_M, _weights(part, facts)
-    tables = (
+    tables: tuple[FloatArray | list[float], ...] = (
         _device_table(part, facts),
         *_ratio_tables(part, facts),
         _cpu_tables(part, facts).ravel(),
-        weight_KX.ravel(),
+        _weights(part, facts).ravel(),
         [1 / facts.cpu_per_gpu, 1 / facts.memory_per_gpu],
-        [float(part["cpu_share"].any() or part["memory_share"].any()), float(weight_KX[:, USABLE].any())],
-        _idle_table(part, facts),
+        [float(part["cpu_share"].any() or part["memory_share"].any())],
+        [1 / facts.cpu_per_node, *part["bulky_weights"]],
+        _idle_table(part, facts).ravel(),
         [0.0],
-        part["model"][0] * tied_M + part["model"][1] * np.minimum(tied_M, 1) ** 2,
+        part["model"] @ model_functions(facts.tied_M),
     )
     return np.concatenate(tables)
 
@@ -150,11 +161,12 @@ def _cpu_tables(part: dict[str, FloatArray], facts: WorkloadFacts) -> FloatArray
 
     def times(name: str) -> FloatArray:
         changed = facts.scarcity * part[f"scarce_{name}"] + facts.cpu_only * part[f"only_{name}"]
-        return np.asarray(part[name] + changed)[None, :]
+        return np.asarray(part[name] + changed)
 
     steps = np.arange(CPU_STEPS) * CPU_STEP
     small, with_gpu = facts.cpu_only_within(steps)[:, None], facts.gpu_within(steps)[:, None]
     table: FloatArray = small * times("small_pods") + with_gpu * times("gpu_pods")
+    table[:, 0] += times("cpu_chunks") @ facts.cpu_chunks(steps)
     return table
 
 
@@ -162,16 +174,28 @@ def _weights(part: dict[str, FloatArray], facts: WorkloadFacts) -> FloatArray:
     weight_KX = part["weights"].reshape(len(POD_KINDS), len(FIGURES)).copy()
     about_cpu = facts.scarcity * part["scarce_weights"] + facts.cpu_only * part["only_weights"]
     weight_KX[:, ABOUT_CPU] += about_cpu.reshape(len(POD_KINDS), len(ABOUT_CPU))
-    weight_KX[POD_KINDS.index("cpu"), ABOUT_CPU] += facts.scarcity * facts.bulk * part["bulky_weights"]
+    weight_KX[POD_KINDS.index("cpu"), ABOUT_CPU] += facts.scarcity**2 * part["very_scarce_weights"]
     weight_KX[:, MEMORY_LEFT] += facts.memory_scarcity * part["tight_weights"]
     return weight_KX
 
 
 def _idle_table(part: dict[str, FloatArray], facts: WorkloadFacts) -> FloatArray:
-    curve = np.interp(np.arange(MAX_DEVICES + 1), IDLE_KNOTS, part["idle"] + facts.multi * part["multi_idle"])
+    """By devices and idle devices. One curve is the worth of so many idle devices, the other that of a device of the
+    node: what one more idle device adds then depends on which part of the node is idle, for nodes of any size."""
+    devices_I = np.arange(MAX_DEVICES + 1)
+    share_DI = np.minimum(devices_I[None] / np.maximum(devices_I, 1)[:, None], 1.0)
+    curve_I = np.interp(devices_I, IDLE_KNOTS, part["idle"] + facts.multi * part["multi_idle"])
+    each_DI = np.interp(share_DI, IDLE_SHARE_KNOTS, part["idle_share"] + facts.multi * part["multi_idle_share"])
     weights = part["several"] + facts.multi * part["multi_several"] + facts.crowding * part["crowded_several"]
-    table: FloatArray = curve + weights @ idle_functions(facts.several, facts.several_gpu)
+    functions_I = weights @ idle_functions(facts.several, facts.several_gpu)
+    table: FloatArray = devices_I[:, None] * each_DI + (curve_I + functions_I)[None]
     return table
+
+
+def model_functions(tied_M: FloatArray) -> FloatArray:
+    """MODEL_FUNCTIONS by model. `tied_M`: how much of it pods ask for that accept no other."""
+    part_M = np.minimum(tied_M, 1.0)
+    return np.array([tied_M, part_M**2, np.sqrt(part_M), np.minimum(tied_M / FEW_TIED, 1.0)])
 
 
 @dataclass(frozen=True)
@@ -182,14 +206,13 @@ class Priced:
     parameters: FloatArray = field(compare=False, repr=False)
     summary: str = "least loss of the learned value of what is left"
     prices: FloatArray = field(default_factory=lambda: NO_PRICES, compare=False, repr=False)
-    typical: Typical = field(default_factory=lambda: typical_pods(NO_MIX), compare=False, repr=False)
     features: FeatureSchema = FEATURES
     scope: Scope = "node"
     normalise: Normalise = "none"
     device_rule: DeviceRule = "priced"
 
     def prepare(self, mix: WorkloadMix) -> Priced:
-        return replace(self, prices=prices_of(self.parameters, mix), typical=typical_pods(mix))
+        return replace(self, prices=prices_of(self.parameters, mix))
 
     @property
     def fingerprint(self) -> str:
@@ -198,7 +221,7 @@ class Priced:
     @property
     def rules(self) -> Rules:
         rule_K, plain_K = np.array([scoring.PRICED]), np.array([False])
-        return Rules(rule_K, np.ones(1), plain_K, BY_BLOCKS, self.typical, self.prices)
+        return Rules(rule_K, np.ones(1), plain_K, BY_BLOCKS, NOTHING_TYPICAL, self.prices)
 
     def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
         score_by_rules(self.rules, batch, out_BN, device_BN)

@@ -25,6 +25,7 @@ from pilotage.policies.api import POLICY_NAME, FeatureSchema, Policy, device_rul
 from pilotage.policies.checkpoints import BEST, SPECIFICATION, Checkpoint, is_checkpoint, read_checkpoint
 from pilotage.policies.heuristics import HEURISTICS
 from pilotage.policies.learned import policy_of
+from pilotage.policies.load_aware import LOAD_AWARE
 from pilotage.policies.weighted import WeightedSum
 
 GROUP = "pilotage.policies"
@@ -37,7 +38,7 @@ _PLAIN_NAME = re.compile(r"[^*\s]+")
 def registered() -> dict[str, Policy]:
     """Every policy that can be named without a path, by full name."""
     shipped = (policy_of(read_checkpoint(path)) for path in shipped_paths())
-    known: dict[str, Policy] = {policy.name: policy for policy in (*HEURISTICS, *shipped)}
+    known: dict[str, Policy] = {policy.name: policy for policy in (*HEURISTICS, *LOAD_AWARE, *shipped)}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         source = f"entry point {entry.name}"
         try:

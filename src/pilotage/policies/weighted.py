@@ -41,6 +41,10 @@ class WeightedSum:
         return "weighted sum"
 
     @property
+    def takes_long(self) -> bool:
+        return any(getattr(part, "takes_long", False) for part in self.parts)
+
+    @property
     def features(self) -> FeatureSchema:
         return FeatureSchema(
             pod=tuple(dict.fromkeys(chain.from_iterable(part.features.pod for part in self.parts))),

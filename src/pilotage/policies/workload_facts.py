@@ -11,7 +11,6 @@ from pilotage.policies.api import WorkloadMix
 
 PLENTY, RANGE = 0.82, 0.205  # CPU or memory asked for at full GPU load / capacity: scarce above PLENTY
 MOST_SCARCE = 2.0  # beyond this a workload is no longer about GPUs
-MOST_BULK = 0.5
 UNCROWDED = 0.6  # of the GPU that nodes have for pods with several devices
 
 
@@ -24,7 +23,7 @@ class WorkloadFacts:
     scarcity: float  # of CPU, 0 = plenty
     memory_scarcity: float
     cpu_only: float  # share of the CPU that pods without GPU ask for
-    bulk: float  # CPU of such a pod / of a node, on the mean over the CPU they ask for
+    cpu_per_node: float  # milli
     multi: float  # share of the GPU that pods with several devices ask for
     shared: float  # share of the GPU that pods with a part of a device ask for
     sizes: tuple[int, ...]  # of share pods, milli
@@ -62,7 +61,7 @@ class WorkloadFacts:
             scarcity=_scarcity(float(all_cpu.sum()) * at_full_load, mix.cluster.cpu_milli),
             memory_scarcity=_scarcity(float(all_memory.sum()) * at_full_load, mix.cluster.memory_bytes),
             cpu_only=float(all_cpu[~with_gpu].sum()) / max(float(all_cpu.sum()), 1.0),
-            bulk=_bulk(mix, cpu_S[~with_gpu], all_cpu[~with_gpu]),
+            cpu_per_node=max(mix.cluster.cpu_milli / max(sum(mix.cluster.nodes_D), 1), 1.0),
             multi=float(gpu_S[devices_S > 1].sum()) / total,
             shared=float(gpu_S[shares].sum()) / total,
             sizes=tuple(sizes.tolist()),
@@ -84,6 +83,15 @@ class WorkloadFacts:
         """Share of the CPU-only pods that ask for at most each limit of CPU."""
         return _share_within(self.cpu_only_cpu_P, self.cpu_only_pods_P, limits)
 
+    def cpu_chunks(self, left_Q: IntArray) -> FloatArray:
+        """Two functions of CPU left on a node. Share of the CPU that CPU-only pods ask for in pods which fit; and what
+        is left over when pods of one size fill it, on the mean over the CPU asked for, in units of `cpu_per_gpu`."""
+        cpu_P = np.maximum(self.cpu_only_cpu_P, 1)
+        asked_P = cpu_P * self.cpu_only_pods_P.astype(np.float64)
+        over_PQ = left_Q[None] % cpu_P[:, None]
+        over_Q = asked_P @ over_PQ / max(asked_P.sum(), 1.0) / self.cpu_per_gpu
+        return np.array([_share_within(cpu_P, asked_P, left_Q), over_Q])
+
     def gpu_within(self, limits: IntArray) -> FloatArray:
         """Share of the GPU that is asked for by pods with at most each limit of CPU."""
         return _share_within(self.gpu_cpu_P, self.gpu_P, limits)
@@ -98,12 +106,6 @@ class WorkloadFacts:
 
 def _scarcity(asked: float, capacity: int) -> float:
     return min(max(0.0, asked / max(capacity, 1) - PLENTY) / RANGE, MOST_SCARCE)
-
-
-def _bulk(mix: WorkloadMix, cpu_P: IntArray, all_cpu_P: IntArray) -> float:
-    of_a_node = mix.cluster.cpu_milli / max(sum(mix.cluster.nodes_D), 1)
-    of_a_pod = float((cpu_P * all_cpu_P.astype(np.float64)).sum()) / max(float(all_cpu_P.sum()), 1.0)
-    return min(of_a_pod / max(of_a_node, 1.0), MOST_BULK)
 
 
 def _share_within(

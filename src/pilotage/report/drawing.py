@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pilotage.report.markup import safe_json, text
 from pilotage.report.section import Section
 
 COLOURS = 8  # in the style sheet
@@ -51,3 +52,16 @@ def shown_name(policy: str) -> str:
 
 def axis(title: str, **more: object) -> dict[str, Any]:
     return {"title": {"text": title, "standoff": 10}, "automargin": True, **more}
+
+
+def place(figure: Figure, name: str) -> str:
+    """The place of a figure and, beside it, its data."""
+    wide = ' class="wide"' if figure.wide else ""
+    height = f"--height:{figure.height}px"
+    title, caption = text(figure.title), text(figure.caption)
+    data = safe_json({"data": figure.traces, "layout": figure.layout})
+    return (
+        f'<figure{wide}><figcaption><h4>{title}</h4><p class="fine">{caption}</p></figcaption>'
+        f'<div class="plot" id="{name}" role="img" aria-label="{title}. {caption}" style="{height}"></div>'
+        f'<script type="application/json" id="{name}-data">{data}</script></figure>'
+    )

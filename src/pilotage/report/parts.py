@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pilotage.report.answer import cluster_words, headline
-from pilotage.report.drawing import Figure, colour_of
+from pilotage.report.drawing import colour_of, place
 from pilotage.report.figures import figures_of
 from pilotage.report.gains import gains_table
-from pilotage.report.markup import Cell, disclosure, safe_json, table, text
+from pilotage.report.markup import Cell, disclosure, table, text
 from pilotage.report.metrics import METRICS, number, signed
 from pilotage.report.section import Section
 
@@ -36,7 +36,7 @@ def _content(section: Section, prefix: str) -> str:
     facts = [cluster_words(section), pods, f"{seeds} seed{'s' if seeds > 1 else ''}"]
     if section.bound is not None:
         facts.append(f"packing bound {number(section.bound, 2)} %")
-    drawings = [_drawing(figure, f"{prefix}-{i}") for i, figure in enumerate(figures_of(section))]
+    drawings = [place(figure, f"{prefix}-{i}") for i, figure in enumerate(figures_of(section))]
     tables = _summary(section) + gains_table(section)
     return f'<p>{", ".join(facts)}.</p>{tables}<div class="figures">{"".join(drawings)}</div>'
 
@@ -75,16 +75,3 @@ def _figure_cell(row: Row | None) -> Cell:
 
 def _plus_minus(mean: float, high: float | None, digits: int) -> str:
     return "" if high is None else f" &plusmn;&nbsp;{number(high - mean, digits)}"
-
-
-def _drawing(figure: Figure, name: str) -> str:
-    """The place of a figure and, beside it, its data."""
-    wide = ' class="wide"' if figure.wide else ""
-    height = f"--height:{figure.height}px"
-    title, caption = text(figure.title), text(figure.caption)
-    data = safe_json({"data": figure.traces, "layout": figure.layout})
-    return (
-        f'<figure{wide}><figcaption><h4>{title}</h4><p class="fine">{caption}</p></figcaption>'
-        f'<div class="plot" id="{name}" role="img" aria-label="{title}. {caption}" style="{height}"></div>'
-        f'<script type="application/json" id="{name}-data">{data}</script></figure>'
-    )

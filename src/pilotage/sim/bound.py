@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pilotage.model.errors import InputError, PilotageError
-from pilotage.model.workload import GPU_MILLI, BoolArray, IntArray, Workload
+from pilotage.model.workload import GPU_MILLI, BoolArray, IntArray, Workload, within_load
 
 SMALL_PROGRAM = 5000  # arcs; simplex is ten times quicker below, the interior point above
 DIGITS = 6  # of a percentage: what the solver's tolerance of 1e-7 leaves, so that stored results are the same bytes
@@ -69,10 +69,7 @@ def arrived_within(workload: Workload, devices: int, load: float) -> BoolArray:
         raise InputError(f"{devices} GPU devices", field="devices", expected="at least 1: a bound is a share of them")
     if not isfinite(load) or load < 0:
         raise InputError(f"a load of {load}", field="forced_load", expected="a fraction of the GPU capacity, as 0.9158")
-    # Whole milli are compared; the small term keeps 0.0049 * 1000 * 10 < 49 from dropping a pod.
-    limit = np.floor(load * GPU_MILLI * devices + 1e-6)
-    arrived: BoolArray = np.cumsum(workload.gpu_milli_P) <= limit
-    return arrived
+    return within_load(workload.gpu_milli_P, devices, load)
 
 
 def _demand(workload: Workload, arrived_P: BoolArray) -> _Demand:

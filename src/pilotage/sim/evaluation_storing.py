@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pilotage.sim.evaluation import Evaluation
 from pilotage.sim.shift import AS_GIVEN, Condition
-from pilotage.sim.storing import as_json, dump, table, write_results
+from pilotage.sim.storing import as_json, write_results
 from pilotage.workloads.files import replace_file
+from pilotage.workloads.result_files import dump, table
 
 
 def evaluation_json(evaluation: Evaluation) -> dict[str, object]:

@@ -6,21 +6,18 @@ Nodes are reordered so that a node's position is its rank in the order that brea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from pilotage.kernels.choosing import empty_cache
 from pilotage.kernels.devices import DEVICE_RULES
 from pilotage.kernels.episode import empty_tape, run_episode
-from pilotage.kernels.meters import METERS, empty_meters, measure_all
-from pilotage.kernels.scene import SEQUENCE, Neighbours, Scene, Series, Timeline, fresh_progress
+from pilotage.kernels.scene import SEQUENCE, Scene, Timeline
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import IntArray, PodShape, Workload
-from pilotage.policies.api import ClusterSize, Policy, WorkloadMix, compiled_rules, device_rule_of, prepared
-from pilotage.policies.encode import encode_nodes, encode_shapes
-from pilotage.policies.mix import typical_pods
+from pilotage.policies.api import Policy, WorkloadMix, compiled_rules, device_rule_of, prepared
+from pilotage.policies.scenes import arrivals_only, scene_of, series_over
 from pilotage.sim.first_compile import share_first_compile
 from pilotage.sim.interpreted import Interpreter
 
@@ -85,15 +82,9 @@ class Run:
         self.state = ClusterState([nodes[n] for n in order], asked)
         for number, pod in enumerate(placed):
             self.state.add(f"placed-{number}", pod.shape, self.state.index[pod.node], pod.devices)
-        devices = self.state.arrays.device_left_ND.shape[1]
-        self.mix = replace(
-            mix or WorkloadMix.of(workload),
-            models=self.state.models,
-            devices=devices,
-            cluster=ClusterSize.of(self.state),
-        )
+        self.mix = (mix or WorkloadMix.of(workload)).on(self.state)
         self.policy = prepared(policy, self.mix)
-        self.device_rule = DEVICE_RULES.index(device_rule_of(policy))
+        self.device_rule = DEVICE_RULES.index(device_rule_of(self.policy))
         decisions = len(workload) if settings.tape and not settings.retry else 0
         self.tape = empty_tape(decisions, len(workload) if settings.reasons else 0)
         self.rules = compiled_rules(self.policy)
@@ -101,10 +92,19 @@ class Run:
         self.interpreter = Interpreter(self.scene, workload, self.policy, settings.seed)
 
     def _scene(self) -> Scene:
+        settings = self.settings
+        return scene_of(
+            self.state,
+            self.workload.shapes,
+            self.mix,
+            self.rules,
+            self._timeline(),
+            series_over(*settings.measure, settings.samples),
+            about_gangs=self.policy.features.about_gangs,
+        )
+
+    def _timeline(self) -> Timeline:
         state, settings, workload = self.state, self.settings, self.workload
-        N, S = len(state.nodes), len(workload.shapes)
-        meters = empty_meters(N, typical_pods(self.mix))
-        measure_all(state.arrays, meters)
         events = sorted(settings.node_events, key=lambda event: event.time)
         for event in events:
             if event.node not in state.index:
@@ -113,44 +113,19 @@ class Run:
         order = np.argsort(workload.arrival_P, kind="stable") if timed else None
         if order is not None and (np.diff(order) < 0).any():
             raise InputError("pods are not in order of arrival")
-        start, end = settings.measure
-        gangs, arrays = gang_members(workload, whole=settings.retry), state.arrays
-        racks = int(arrays.rack_N.max(initial=-1)) + 1
-        return Scene(
-            cluster=state.arrays,
-            shapes=encode_shapes(state, workload.shapes),
-            node_NF=encode_nodes(state, np.arange(N)),
-            cache=empty_cache(N, S, self.rules),
-            meters=meters,
-            timeline=Timeline(
-                shape_P=workload.shape_P,
-                arrival_P=workload.arrival_P if timed else np.arange(len(workload), dtype=np.float64),
-                duration_P=workload.duration_P.copy() if timed else np.full(len(workload), np.inf),
-                gang_P=workload.gang_P if gangs else np.full(len(workload), -1, np.int64),
-                whole_gangs=settings.retry,
-                gang_start_G=np.cumsum([0, *(len(members) for members in gangs)], dtype=np.int64),
-                gang_member_Q=np.concatenate([np.zeros(0, np.int64), *gangs]),
-                event_time_E=np.array([event.time for event in events], np.float64),
-                event_node_E=np.array([state.index[event.node] for event in events], np.int64),
-                event_up_E=np.array([event.up for event in events], np.bool_),
-                retry=settings.retry,
-                until=settings.until,
-            ),
-            progress=fresh_progress(len(workload), S, len(gangs), min(0.0, start)),
-            series=Series(
-                grid_G=np.linspace(start, end, settings.samples),
-                sample_GM=np.zeros((settings.samples, len(METERS))),
-                integral_M=np.zeros(len(METERS)),
-                from_to_2=np.array([start, end]),
-                sampled_1=np.zeros(1, np.int64),
-            ),
-            neighbours=Neighbours(
-                in_zone_Z=np.zeros(int(arrays.zone_N.max(initial=-1)) + 1, np.int64),
-                in_rack_K=np.zeros(racks, np.int64),
-                room_K=np.zeros(racks, np.int64),
-                shown_1=np.zeros(1, np.int64),
-                wanted=self.policy.features.about_gangs,
-            ),
+        gangs, plain = gang_members(workload, whole=settings.retry), arrivals_only(workload.shape_P)
+        return plain._replace(
+            arrival_P=workload.arrival_P if timed else plain.arrival_P,
+            duration_P=workload.duration_P.copy() if timed else plain.duration_P,
+            gang_P=workload.gang_P if gangs else plain.gang_P,
+            whole_gangs=settings.retry,
+            gang_start_G=np.cumsum([0, *(len(members) for members in gangs)], dtype=np.int64),
+            gang_member_Q=np.concatenate([np.zeros(0, np.int64), *gangs]),
+            event_time_E=np.array([event.time for event in events], np.float64),
+            event_node_E=np.array([state.index[event.node] for event in events], np.int64),
+            event_up_E=np.array([event.up for event in events], np.bool_),
+            retry=settings.retry,
+            until=settings.until,
         )
 
     def advance_to(self, moment: float) -> None:

@@ -258,10 +258,13 @@ def checked_policies(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Each one found and none twice."""
     if not texts:
         raise InputError("no policy given", field="--policies", expected="names such as fgd,best-fit")
-    names = [find_policy(part).name for part in texts]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"{name!r} is given twice", field="--policies")
+    named: dict[str, str] = {}
+    for text in texts:
+        name = find_policy(text).name
+        if name in named:
+            both = "" if text == named[name] else f", as {named[name]} and as {text}"
+            raise InputError(f"{name!r} is given twice{both}", field="--policies", expected="policies of other names")
+        named[name] = text
     return texts
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pilotage.policies.registry import registered
 from pilotage.sim.compare import Outcome
 from pilotage.sim.results import RunResult
 from pilotage.workloads.files import make_directory, replace_file
+from pilotage.workloads.result_files import dump, table
 
 RUN_KEYS = (
     "trace",
@@ -77,18 +77,6 @@ def _provenance(outcome: Outcome, command: str) -> dict[str, object]:
         "traces": {trace.name: trace.digest for trace in outcome.traces},
         "settings": outcome.comparison.settings(),
     }
-
-
-def dump(content: object) -> bytes:
-    return (json.dumps(content, indent=1) + "\n").encode()
-
-
-def table(rows: list[dict[str, object]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
 
 
 def _parquet(rows: list[dict[str, object]]) -> bytes:

@@ -1,8 +1,7 @@
-"""CMA-ES on the parameters of a policy that prices leftovers: many cheap runs instead of gradients.
+"""Search for the parameters of a policy that prices leftovers: many cheap runs instead of gradients.
 
-A generation tries its candidates on a few workloads and one fresh seed, the same for all. Now and then the mean of the
-strategy, averaged over the last generations because each one's workloads pull it about, is tried on validation seeds;
-the best of those is what the training leaves behind.
+A generation tries its candidates on a few workloads and fresh seeds, the same for all. Now and then the favourite of
+the strategy is tried on validation seeds; the best of those is what the training leaves behind.
 
 Every generation's fitness values are written down. They determine everything: a training that was interrupted replays
 them, which takes seconds, and goes on exactly as if nothing had happened.
@@ -10,12 +9,9 @@ them, which takes seconds, and goes on exactly as if nothing had happened.
 
 from __future__ import annotations
 
-import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -25,13 +21,13 @@ from pilotage.policies.priced import LAYOUT
 from pilotage.sim.seeds import TRAINING, VALIDATION
 from pilotage.sim.specs import TraceSource
 from pilotage.training.fitness import fitness, share_of_room
+from pilotage.training.strategies import Method, Strategy, strategy_of
 from pilotage.training.trials import BASELINES, Figures, Objective, Trial, Yardstick
 from pilotage.training.workers import Task, Workers
 
 BALANCE_PARTS = ("weights", "cpu_share", "memory_share")
 CANDIDATE = "candidate@1"
-AVERAGED = 60  # generations
-SEEDS_OF_A_TRAINING = 10_000  # one per generation; trainings of other seeds take others
+SEEDS_OF_A_TRAINING = 10_000  # trainings of other seeds take others
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +35,15 @@ class EvolutionSettings:
     """How to search. The same settings, workloads and start give the same parameters."""
 
     objective: Objective = "packing"
+    method: Method = "coordinates"
     generations: int = 300
-    population: int = 20
-    spread: float = 0.03  # first standard deviation
+    population: int = 24
+    spread: float = 0.05  # first standard deviation or step
     load: float = 1.3
     always: int = 1  # of the given workloads, so many are in every generation
     given: int = 5  # given workloads in a generation
     varied: int = 3  # varied workloads in a generation
+    seeds: int = 2  # of each given workload in a generation; varied ones have one
     seed: int = 0
     validate_every: int = 20
     validation_seeds: int = 3
@@ -101,26 +99,25 @@ class Evolution:
     past: Sequence[Generation] = ()
     best: FloatArray = field(init=False)
     best_validation: float = field(init=False, default=-np.inf)
-    _means: deque[FloatArray] = field(init=False, repr=False)
 
     def generations(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Generation]:
         """Replays the past silently, then goes on to the last generation or until `stop` says so."""
-        self.best, self._means = self.start, deque(maxlen=AVERAGED)
-        strategy = _strategy(self.start[self._searched()], self.settings)
+        self.best, settings = self.start, self.settings
+        first = self.start[self._searched()]
+        strategy = strategy_of(settings.method, first, settings.spread, settings.population, settings.seed)
         for number in range(self.settings.generations + 1):
-            self._means.append(np.array(strategy.result.xfavorite))
             known = self.past[number] if number < len(self.past) else None
             if known is None and stop():
                 return
             done = self._generation(strategy, number, known)
             if done.validation is not None and done.validation > self.best_validation:
-                self.best, self.best_validation = self._average(), done.validation
+                self.best, self.best_validation = self._whole(strategy.favourite), done.validation
             if number < self.settings.generations:
-                strategy.tell(self._asked, list(done.values))
+                strategy.tell(self._asked, done.values)
             if known is None:
                 yield done
 
-    def _generation(self, strategy: Any, number: int, known: Generation | None) -> Generation:
+    def _generation(self, strategy: Strategy, number: int, known: Generation | None) -> Generation:
         """Asks for candidates and finds their values, or takes those that are known."""
         last = number == self.settings.generations
         self._asked = [] if last else strategy.ask()
@@ -130,27 +127,27 @@ class Evolution:
         validation: float | None = None
         shares: tuple[float, ...] = ()
         if last or number % self.settings.validate_every == 0:
-            validation, shares = self._validated(self._average())
-        return Generation(number, values, float(strategy.sigma), validation, shares)
-
-    def _average(self) -> FloatArray:
-        """Of the later half at most: the first generations are far from where the search is now."""
-        newest = list(self._means)[-max(1, len(self._means) // 2) :] if len(self._means) < AVERAGED else self._means
-        return self._whole(np.mean(newest, axis=0))
+            validation, shares = self._validated(self._whole(strategy.favourite))
+        return Generation(number, values, strategy.spread, validation, shares)
 
     def _values(self, asked: Sequence[FloatArray], number: int) -> tuple[float, ...]:
         sources = self.workloads.of_generation(self.settings, number)
-        seed = TRAINING[self.settings.seed * SEEDS_OF_A_TRAINING + number]
-        tasks = [self._task(sources, [seed], None)]
-        tasks += [self._task(sources, [seed], self._whole(candidate)) for candidate in asked]
+        seeds = seeds_of(self.settings, number)
+        runs = [(source, seed) for source in sources for seed in seeds[: None if self._given(source) else 1]]
+        tasks = [self._task(runs, None), *(self._task(runs, self._whole(candidate)) for candidate in asked)]
         baseline, *found = self.workers.figures(tasks)
-        return tuple(-self._fitness(sources, figures, baseline) for figures in found)
+        return tuple(-self._fitness([source for source, _ in runs], figures, baseline) for figures in found)
+
+    def _given(self, source: TraceSource) -> bool:
+        return source in self.workloads.given
 
     def _validated(self, parameters: FloatArray) -> tuple[float, tuple[float, ...]]:
         """Fitness and shares of the room on seeds that no generation has seen."""
         sources = [*self.workloads.given, *self.workloads.varied[: self.settings.varied]]
         seeds = list(islice(VALIDATION, self.settings.validation_seeds))
-        tasks = [self._task([source], seeds, who) for who in (None, parameters) for source in sources]
+        tasks = [
+            self._task([(source, seed) for seed in seeds], who) for who in (None, parameters) for source in sources
+        ]
         found = self.workers.figures(tasks)
         baseline, figures = found[: len(sources)], found[len(sources) :]
         values, shares = [], []
@@ -164,16 +161,15 @@ class Evolution:
         return float(np.mean([self._fitness_on(*each) for each in zip(sources, figures, baseline, strict=True)]))
 
     def _fitness_on(self, source: TraceSource, own: Figures, baseline: Figures) -> float:
-        yardstick, given = self.workloads.yardsticks[source], source in self.workloads.given
-        return fitness(self.settings.objective, own, baseline, yardstick, given=given)
+        yardstick = self.workloads.yardsticks[source]
+        return fitness(self.settings.objective, own, baseline, yardstick, given=self._given(source))
 
-    def _task(self, sources: Sequence[TraceSource], seeds: Sequence[int], parameters: FloatArray | None) -> Task:
+    def _task(self, runs: Sequence[tuple[TraceSource, int]], parameters: FloatArray | None) -> Task:
         name = BASELINES[self.settings.objective] if parameters is None else CANDIDATE
         vector = () if parameters is None else tuple(parameters.tolist())
         return [
             Trial(source, seed, self.settings.load, self.workloads.yardsticks[source].forced_load, name, vector)
-            for source in sources
-            for seed in seeds
+            for source, seed in runs
         ]
 
     def _searched(self) -> FloatArray:
@@ -186,18 +182,8 @@ class Evolution:
         return parameters
 
 
-def _strategy(start: FloatArray, settings: EvolutionSettings) -> Any:
-    """CMA-ES with a random stream of its own: that of numpy's global generator belongs to the caller."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it misses matplotlib, for figures that nobody asks for
-        import cma
-
-    random = np.random.Generator(np.random.PCG64(settings.seed))
-    options = {
-        "popsize": settings.population,
-        "CMA_diagonal": True,  # hundreds of generations are too few to learn which of 150 parameters go together
-        "randn": lambda *shape: random.standard_normal(shape),
-        "seed": np.nan,
-        "verbose": -9,
-    }
-    return cma.CMAEvolutionStrategy(start, settings.spread, options)
+def seeds_of(settings: EvolutionSettings, generation: int) -> list[int]:
+    """Of a generation; they begin anew only after all seeds of a training have been used."""
+    first = settings.seed * SEEDS_OF_A_TRAINING
+    numbers = range(generation * settings.seeds, (generation + 1) * settings.seeds)
+    return [TRAINING[first + number % SEEDS_OF_A_TRAINING] for number in numbers]

@@ -15,7 +15,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -25,9 +25,10 @@ from pilotage.policies.architectures import Architecture
 from pilotage.policies.checkpoints import Checkpoint, Origin, write_checkpoint
 from pilotage.policies.json_fields import JsonField
 from pilotage.policies.priced import LAYOUT, PARAMETERS, parts_of
-from pilotage.sim.seeds import TRAINING, VALIDATION
+from pilotage.sim.seeds import VALIDATION
 from pilotage.sim.specs import TraceSource
-from pilotage.training.evolution import SEEDS_OF_A_TRAINING, EvolutionSettings, Generation, Workloads
+from pilotage.training.evolution import EvolutionSettings, Generation, Workloads, seeds_of
+from pilotage.training.strategies import Method
 from pilotage.training.trials import BASELINES, Yardstick
 from pilotage.workloads.files import make_directory, replace_file
 
@@ -128,7 +129,7 @@ class EvolutionDirectory:
 
     def write_best(self, parameters: FloatArray, validation: float, generations: int) -> None:
         objective = self.settings.objective
-        first_seed = self.settings.seed * SEEDS_OF_A_TRAINING
+        first, last = seeds_of(self.settings, 0)[0], seeds_of(self.settings, generations)[-1]
         traces = [source.load() for source in (*self.workloads.given, *self.workloads.varied)]
         origin = Origin(
             training={
@@ -139,21 +140,24 @@ class EvolutionDirectory:
                 "varied": [source.load().name for source in self.workloads.varied],
             },
             seeds={
-                "training": [TRAINING[first_seed], TRAINING[first_seed + generations]],
+                "training": [first, last],
                 "validation": [VALIDATION[0], VALIDATION[self.settings.validation_seeds - 1]],
             },
             data_hash=hashlib.sha256("".join(trace.digest for trace in traces).encode()).hexdigest(),
             scores={"validation": validation},
         )
-        tensors = dict(parts_of(parameters))
-        checkpoint = Checkpoint(self.name, Architecture("prices"), tensors, SUMMARIES[objective], origin)
+        tensors = {part: values[None] for part, values in parts_of(parameters).items()}
+        checkpoint = Checkpoint(self.name, Architecture("prices", valuations=1), tensors, SUMMARIES[objective], origin)
         write_checkpoint(self.path / "best", checkpoint)
 
 
 def _settings(root: JsonField) -> EvolutionSettings:
     usual = asdict(EvolutionSettings())
     root.only(tuple(usual))
-    values: dict[str, Any] = {"objective": root.get("objective").choice(tuple(BASELINES), "objective")}
+    values: dict[str, Any] = {
+        "objective": root.get("objective").choice(tuple(BASELINES), "objective"),
+        "method": root.get("method").choice(get_args(Method), "method"),
+    }
     for name, value in usual.items():
         if isinstance(value, int):
             values[name] = root.get(name).integer(0, 10**9)

@@ -7,15 +7,21 @@ from itertools import islice
 
 import numpy as np
 
+from pilotage.model.cluster import ClusterState
 from pilotage.model.errors import InputError
 from pilotage.model.workload import FloatArray
+from pilotage.policies.api import WorkloadMix
 from pilotage.policies.leftover_prices import FUNCTIONS
 from pilotage.policies.priced import LAYOUT, Priced
 from pilotage.policies.registry import find_policy
+from pilotage.policies.rehearsal import best_rehearsed
+from pilotage.policies.rehearsed import Rehearsed
+from pilotage.sim.protocols import mix_of
 from pilotage.sim.seeds import TRAINING
 from pilotage.sim.specs import TraceSource
 from pilotage.training.evolution import EvolutionSettings, Workloads
 from pilotage.training.trials import Objective, Yardstick, yardstick
+from pilotage.workloads.trace import Trace
 
 PRIOR = "prior"  # the start of a training from nothing
 YARDSTICK_SEEDS = 2
@@ -24,15 +30,24 @@ NO_YARDSTICK = Yardstick(0.0, 0.0)  # balance is judged by the baseline's own ru
 LEAST_BASELINE, LEAST_VARIED_ROOM, MOST_VARIED_ROOM = 90.0, 0.6, 6.0
 
 
-def start_parameters(text: str, objective: Objective) -> FloatArray:
-    """Of the prior, or of a policy that prices leftovers."""
+def start_parameters(text: str, objective: Objective, given: Sequence[TraceSource] = ()) -> FloatArray:
+    """Of the prior, or of a policy that prices leftovers: of several valuations, the one for the first given trace."""
     if text == PRIOR:
         return prior(objective)
     policy = find_policy(text)
+    if isinstance(policy, Rehearsed):
+        chosen = best_rehearsed(policy.valuations, _mix(given[0].load())) if given else None
+        policy = policy.valuations[chosen or 0]
     if not isinstance(policy, Priced):
         expected = f"{PRIOR}, pilotage-pack, or the directory of an earlier evolution's checkpoint"
         raise InputError(f"{text!r} does not price leftovers", field="--start", expected=expected)
     return policy.parameters
+
+
+def _mix(trace: Trace) -> WorkloadMix:
+    return mix_of(trace).on(
+        ClusterState(trace.nodes, {name for shape in trace.workload.shapes for name, _ in shape.extended})
+    )
 
 
 def prior(objective: Objective) -> FloatArray:

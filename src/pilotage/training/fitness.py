@@ -7,18 +7,18 @@ Balance: the logarithm of how much smaller the variance of use is.
 
 from __future__ import annotations
 
-from math import log, log1p
+from math import log, log1p, tanh
 
+from pilotage.policies.refusals import cost_of
 from pilotage.training.trials import Figures, Objective, Yardstick
 
-TOLERATED_LOST = 0.1  # percent of capacity beyond the baseline's
-TOLERATED_FAILED = 0.012  # of the baseline's failed pods
-FEWEST_FAILED = {"cpu": 40, "multi": 20}  # a baseline that fails fewer counts as this
 COST_OF_FAILED = 4.0
 COST_FOR_BREADTH = 1.0  # the same on workloads for breadth, where fitting pods of a kind may be few
+ROOM_FOR_BREADTH = 1.5  # percent of capacity at least: shares of a small room would outweigh all others
+WEIGHT_OF_BREADTH, COST_IN_BREADTH = 0.4, 0.3
 BEST = 1.0  # a share beyond this says nothing more
-BAD = -0.5  # below this only the logarithm counts: one workload gone wrong is not to outweigh all others
-WANTED_SHARE, URGENCY = 0.75, 2.0  # below the first a given workload counts more: no list is to be left behind
+BAD = -0.5  # below this only the logarithm counts
+WANTED_SHARE, URGENCY = 0.75, 4.0  # below the first a given workload counts more: no list is to be left behind
 TINY = 1e-7  # of a variance
 
 
@@ -28,10 +28,16 @@ def fitness(
     """`given`: a workload that was asked for, not one for breadth."""
     if objective == "balance":
         return _evenness(figures, baseline)
-    share = share_of_room(figures, baseline, yardstick)
-    price = COST_OF_FAILED if given else COST_FOR_BREADTH
-    value = _damped(min(share, BEST) - cost(figures, baseline, price))
-    return value - URGENCY * max(0.0, WANTED_SHARE - value) if given else value
+    if not given:
+        return WEIGHT_OF_BREADTH * _breadth(figures, baseline, yardstick)
+    value = _damped(min(share_of_room(figures, baseline, yardstick), BEST) - cost_of(figures, baseline, COST_OF_FAILED))
+    return value - URGENCY * max(0.0, WANTED_SHARE - value)
+
+
+def _breadth(figures: Figures, baseline: Figures, yardstick: Yardstick) -> float:
+    """Steepest where candidate and baseline are level: one workload is not to outweigh all others."""
+    share = (figures.allocation - baseline.allocation) / max(yardstick.room, ROOM_FOR_BREADTH)
+    return tanh(share) - COST_IN_BREADTH * log1p(cost_of(figures, baseline, COST_FOR_BREADTH))
 
 
 def _damped(value: float) -> float:
@@ -40,14 +46,6 @@ def _damped(value: float) -> float:
 
 def share_of_room(figures: Figures, baseline: Figures, yardstick: Yardstick) -> float:
     return (figures.allocation - baseline.allocation) / yardstick.room
-
-
-def cost(figures: Figures, baseline: Figures, of_failed: float = COST_OF_FAILED) -> float:
-    """Of pods that the baseline would have placed."""
-    cpu = (figures.failed_cpu - baseline.failed_cpu) / max(baseline.failed_cpu, FEWEST_FAILED["cpu"])
-    multi = (figures.failed_multi - baseline.failed_multi) / max(baseline.failed_multi, FEWEST_FAILED["multi"])
-    failed = max(0.0, cpu - TOLERATED_FAILED) + max(0.0, multi - TOLERATED_FAILED)
-    return max(0.0, figures.lost - baseline.lost - TOLERATED_LOST) + of_failed * failed
 
 
 def _evenness(figures: Figures, baseline: Figures) -> float:

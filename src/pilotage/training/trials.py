@@ -5,18 +5,18 @@ A trial is text and numbers, so it can be carried out by any process or machine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
 from pilotage.model.errors import InputError
-from pilotage.model.workload import GPU_MILLI, BoolArray
 from pilotage.policies.api import Policy
 from pilotage.policies.priced import Priced
+from pilotage.policies.refusals import L0_OF_BASELINE, Refusals, refusals_of
 from pilotage.policies.registry import find_policy
-from pilotage.sim.bound import arrived_within, packing_bound
+from pilotage.sim.bound import packing_bound
 from pilotage.sim.protocols import mix_of
 from pilotage.sim.run import Run, RunSettings
 from pilotage.sim.specs import TraceSource
@@ -25,18 +25,13 @@ from pilotage.workloads.trace import Trace
 
 Objective = Literal["packing", "balance"]
 BASELINES: dict[Objective, str] = {"packing": "fgd", "balance": "least-allocated"}
-L0_OF_FGD = 0.96  # the forced load of the packing bound, by convention
 LEAST_ROOM = 0.5  # percent of capacity: where there is hardly any room, its share is noise
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Refusals):
     """What a run is judged by."""
 
-    allocation: float  # percent of GPU capacity
-    lost: float  # percent of GPU capacity that was refused while the arrived load was below L0
-    failed_cpu: int  # CPU-only pods
-    failed_multi: int  # pods with several devices
     failed: int
     cpu_variance: float  # of used / capacity over nodes
     memory_variance: float
@@ -55,7 +50,7 @@ class Yardstick:
 
     @property
     def forced_load(self) -> float:
-        return L0_OF_FGD * self.baseline / 100
+        return L0_OF_BASELINE * self.baseline / 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +85,13 @@ def figures_of(trace: Trace, policy: Policy, seed: int, load: float, forced_load
     settings = RunSettings(seed=seed, tape=False)
     run = Run(trace.nodes, arrival.workload, policy, settings, rank_N=arrival.rank_N, mix=mix_of(trace))
     run.advance()
-    refused_P: BoolArray = run.scene.progress.node_P < 0
-    gpu_P = arrival.workload.gpu_milli_P
-    devices_P = np.array([shape.gpu_count for shape in arrival.workload.shapes])[arrival.workload.shape_P]
-    arrays = run.state.arrays
+    arrays, node_P = run.state.arrays, run.scene.progress.node_P
     devices = int(arrays.device_count_N.sum())
-    percent = 100 / max(GPU_MILLI * devices, 1)
-    early_P = arrived_within(arrival.workload, devices, forced_load) if devices else refused_P
+    refusals = refusals_of(run.scene.shapes, arrival.workload.shape_P, node_P, devices, forced_load)
     used_NR = 1 - arrays.free_NR[:, :2] / np.maximum(arrays.capacity_NR[:, :2], 1)
     return Figures(
-        allocation=float(gpu_P[~refused_P].sum()) * percent,
-        lost=float(gpu_P[refused_P & early_P].sum()) * percent,
-        failed_cpu=int((refused_P & (devices_P == 0)).sum()),
-        failed_multi=int((refused_P & (devices_P > 1)).sum()),
-        failed=int(refused_P.sum()),
+        **asdict(refusals),
+        failed=int((node_P < 0).sum()),
         cpu_variance=float(used_NR[:, 0].var()),
         memory_variance=float(used_NR[:, 1].var()),
     )
@@ -117,7 +105,7 @@ def yardstick(source: TraceSource, seeds: tuple[int, ...], load: float) -> Yards
         raise InputError(f"trace {trace.name!r} has no GPU: there is nothing to pack", expected="--objective balance")
     baseline = float(np.mean([Trial(source, seed, load, 0.0, "fgd").carry_out().allocation for seed in seeds]))
     bounds = [
-        packing_bound(arrival_of(trace, load, seed).workload, devices, L0_OF_FGD * baseline / 100).bound_percent
+        packing_bound(arrival_of(trace, load, seed).workload, devices, L0_OF_BASELINE * baseline / 100).bound_percent
         for seed in seeds
     ]
     known = [bound for bound in bounds if bound is not None]

@@ -97,6 +97,24 @@ def load_trace(nodes: Path | None = None, pods: Path | None = None, name: str | 
     return Trace.of(source.resolve().stem if source is not None else str(name), cluster, workload)
 
 
+def load_nodes(path: Path | None = None, name: str | None = None) -> tuple[Node, ...]:
+    """The nodes of a file, or of a shipped trace."""
+    nodes = _shipped(str(name), 0)[0] if path is None else _read_nodes(path, None, alone=False)[0]
+    if not nodes:
+        raise InputError("there are no nodes", file=path, expected="a node list or Node manifests")
+    return nodes
+
+
+def load_pods(path: Path | None = None, name: str | None = None) -> Workload:
+    """The pods of a file, or of a shipped trace."""
+    if path is not None and name is not None:
+        raise InputError("two traces given", expected="--pods FILE or --trace NAME, one at a time")
+    workload = _shipped(str(name), 0)[1] if path is None else _read_pods(path)[1]
+    if not len(workload):
+        raise InputError("there are no pods", file=path, expected="a pod list or manifests")
+    return workload
+
+
 def _shipped(name: str, seed: int) -> tuple[tuple[Node, ...], Workload]:
     from pilotage.workloads.families import trace_by_name
 

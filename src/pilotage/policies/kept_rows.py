@@ -1,0 +1,82 @@
+"""Scores kept per policy and pod shape, for fronts that decide about a cluster that lives on."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pilotage.kernels.features import POD_DRAW, POD_LATENCY_HARD, POD_LATENCY_SOFT
+from pilotage.model.cluster import ClusterState
+from pilotage.model.workload import FloatArray, IntArray, PodShape
+from pilotage.policies.api import Policy
+from pilotage.policies.deciding import Row, View, refresh
+from pilotage.policies.encode import encode_shapes
+
+ROWS_BYTES = 256 * 1024 * 1024
+
+
+class Followed(Protocol):
+    """A cluster whose changes are noted (see pilotage.kube.cache)."""
+
+    state: ClusterState
+    node_NF: FloatArray
+    changed_L: IntArray
+    changes: int
+    epoch: int
+
+
+@dataclass
+class ShapeRow:
+    """A shape in the axes of the cluster, and its scores by one policy."""
+
+    view: View
+    row: Row
+
+
+@dataclass
+class KeptRows:
+    """Of one cluster."""
+
+    cluster: Followed
+    _rows: OrderedDict[tuple[str, PodShape], ShapeRow] = field(default_factory=OrderedDict)
+    _epoch: int = -1
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def clear(self) -> None:
+        """After another policy took the place of one."""
+        self._rows.clear()
+
+    def up_to_date(
+        self, policy: Policy, shape: PodShape, draw: float, latency: tuple[float, float] = (0.0, 0.0)
+    ) -> ShapeRow:
+        """Scores of all nodes as they are now. `latency` are the limits of the pod in question."""
+        known = self.row(policy.name, shape)
+        self.refresh(policy, known, draw, latency)
+        return known
+
+    def refresh(self, policy: Policy, known: ShapeRow, draw: float, latency: tuple[float, float]) -> None:
+        """Brings a row up to date."""
+        pod_F = known.view.shapes.pod_SF[0]
+        pod_F[POD_DRAW], pod_F[POD_LATENCY_SOFT : POD_LATENCY_HARD + 1] = draw, latency
+        refresh(policy, known.view, known.row, self.cluster.changed_L, self.cluster.changes)
+
+    def row(self, policy: str, shape: PodShape) -> ShapeRow:
+        """The scores that are kept for a policy by this name, as they were last asked for."""
+        cluster = self.cluster
+        if self._epoch != cluster.epoch:
+            self._rows.clear()
+            self._epoch = cluster.epoch
+        key = (policy, shape)
+        known = self._rows.get(key)
+        if known is not None:
+            self._rows.move_to_end(key)
+            return known
+        N = len(cluster.state.nodes)
+        view = View(cluster.state.arrays, encode_shapes(cluster.state, [shape]), 0, cluster.node_NF)
+        known = self._rows[key] = ShapeRow(view, Row.empty(N))
+        while len(self._rows) > max(4, ROWS_BYTES // (17 * max(N, 1))):
+            self._rows.popitem(last=False)
+        return known

@@ -1,0 +1,49 @@
+"""What a run allocated and what it refused, and what refusals cost beside a baseline's.
+
+Allocation alone would favour turning pods away early, so that others fit better. Three figures say whether that is so:
+what was lost while there was room (before L0), and refused pods without GPU or with several devices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pilotage.kernels.feasibility import ShapeArrays
+from pilotage.model.workload import GPU_MILLI, IntArray, within_load
+
+L0_OF_BASELINE = 0.96  # the forced load of the packing bound, by convention, of the allocation that FGD reaches
+TOLERATED_LOST = 0.1  # percent of capacity beyond the baseline's
+TOLERATED_FAILED = 0.012  # of the baseline's failed pods
+FEWEST_FAILED_CPU, FEWEST_FAILED_MULTI = 40, 20  # a baseline that fails fewer counts as this
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """Of one run in which pods come and stay."""
+
+    allocation: float  # percent of GPU capacity
+    lost: float  # percent of GPU capacity that was refused while the arrived load was below L0
+    failed_cpu: int  # CPU-only pods
+    failed_multi: int  # pods with several devices
+
+
+def refusals_of(shapes: ShapeArrays, shape_P: IntArray, node_P: IntArray, devices: int, forced_load: float) -> Refusals:
+    """`node_P`: where each pod went, -1 = nowhere. `devices`: of the cluster. `forced_load`: L0."""
+    gpu_P, wanted_P = (shapes.gpu_milli_S * shapes.gpu_count_S)[shape_P], shapes.gpu_count_S[shape_P]
+    refused_P = node_P < 0
+    early_P = within_load(gpu_P, devices, forced_load) if devices else refused_P
+    percent = 100 / max(GPU_MILLI * devices, 1)
+    return Refusals(
+        allocation=float(gpu_P[~refused_P].sum()) * percent,
+        lost=float(gpu_P[refused_P & early_P].sum()) * percent,
+        failed_cpu=int((refused_P & (wanted_P == 0)).sum()),
+        failed_multi=int((refused_P & (wanted_P > 1)).sum()),
+    )
+
+
+def cost_of(own: Refusals, baseline: Refusals, of_failed: float) -> float:
+    """Of pods that the baseline would have placed; `of_failed`: of twice as many failed pods as it has."""
+    cpu = (own.failed_cpu - baseline.failed_cpu) / max(baseline.failed_cpu, FEWEST_FAILED_CPU)
+    multi = (own.failed_multi - baseline.failed_multi) / max(baseline.failed_multi, FEWEST_FAILED_MULTI)
+    failed = max(0.0, cpu - TOLERATED_FAILED) + max(0.0, multi - TOLERATED_FAILED)
+    return max(0.0, own.lost - baseline.lost - TOLERATED_LOST) + of_failed * failed

@@ -1,0 +1,64 @@
+"""A policy of several valuations: on each workload it is the one that did best in a rehearsal, or FGD if that did.
+
+No one value function is best everywhere: how much CPU a leftover of GPU deserves, or what whole idle devices are worth,
+turns with the mix of pods and nodes in ways that figures of the mix do not tell. Trying tells, and takes about a second
+(policies.rehearsal). What was chosen for a mix is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+
+from pilotage.kernels.choosing import Rules
+from pilotage.model.workload import FloatArray, IntArray
+from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Scope, WorkloadMix
+from pilotage.policies.heuristics import FGD, Heuristic
+from pilotage.policies.priced import FEATURES, Priced
+from pilotage.policies.rehearsal import best_rehearsed
+
+KEPT = 64  # mixes
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """Valuations of one policy; the first is the usual one, and what the policy is before it knows a workload."""
+
+    name: str
+    valuations: tuple[Priced, ...] = field(compare=False, repr=False)
+    features: FeatureSchema = FEATURES
+    scope: Scope = "node"
+    normalise: Normalise = "none"
+    device_rule: DeviceRule = "priced"
+    takes_long: bool = True  # to prepare: live fronts do it in a thread (kube.readying)
+    ready: dict[object, Priced | Heuristic] = field(default_factory=dict, compare=False, repr=False)
+
+    def prepare(self, mix: WorkloadMix) -> Priced | Heuristic:
+        known = (mix.shapes, mix.count_S.tobytes(), mix.models, mix.cluster)
+        if known not in self.ready:
+            while len(self.ready) >= KEPT:
+                self.ready.pop(next(iter(self.ready)))
+            self.ready[known] = self._chosen(mix)
+        return self.ready[known]
+
+    def _chosen(self, mix: WorkloadMix) -> Priced | Heuristic:
+        chosen = best_rehearsed(self.valuations, mix)
+        if chosen is None:
+            return replace(FGD.prepare(mix), name=self.name, summary=f"{self.summary}; here FGD, which did better")
+        told = f"{self.summary}; valuation {chosen + 1} of {len(self.valuations)}"
+        return replace(self.valuations[chosen].prepare(mix), summary=told)
+
+    @property
+    def summary(self) -> str:
+        return self.valuations[0].summary
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256("".join(one.fingerprint for one in self.valuations).encode()).hexdigest()
+
+    @property
+    def rules(self) -> Rules:
+        return self.valuations[0].rules
+
+    def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
+        self.valuations[0].score(batch, out_BN, device_BN)

@@ -1,0 +1,103 @@
+"""Which valuation a policy of several takes: the one that fills a cluster like the real one best."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pilotage.model.cluster import ClusterState, Node
+from pilotage.model.workload import PodShape
+from pilotage.policies.api import WorkloadMix
+from pilotage.policies.priced import Priced
+from pilotage.policies.registry import find_policy
+from pilotage.policies.rehearsal import best_rehearsed
+from pilotage.policies.rehearsed import KEPT, Rehearsed
+
+NODES = [Node(f"n{i}", 96_000, 2**39, 110, 8 if i % 3 else 4, "A") for i in range(24)]
+SHAPES = (
+    PodShape(3000, 2**30, 250, 1),
+    PodShape(3000, 2**30, 400, 1),
+    PodShape(3000, 2**30, 600, 1),
+    PodShape(16_000, 2**32, 1000, 2),
+    PodShape(1000, 2**30),
+)
+COUNTS = np.array([60, 60, 60, 8, 40])
+
+
+def mix_on(nodes: list[Node], shapes: tuple[PodShape, ...] = SHAPES, counts: np.ndarray = COUNTS) -> WorkloadMix:
+    return WorkloadMix(shapes, counts).on(ClusterState(nodes))
+
+
+@pytest.fixture(scope="module")
+def good() -> Priced:
+    known = find_policy("pilotage-pack")
+    return known.valuations[0] if isinstance(known, Rehearsed) else known  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="module")
+def bad(good: Priced) -> Priced:
+    """Seeks the opposite of what the good one does."""
+    return replace(good, parameters=-good.parameters)
+
+
+def test_the_better_valuation_is_found_wherever_it_stands(good: Priced, bad: Priced) -> None:
+    assert best_rehearsed((bad, good), mix_on(NODES)) == 1
+    assert best_rehearsed((good, bad), mix_on(NODES)) == 0
+
+
+def test_fgd_decides_where_it_is_better_than_all(bad: Priced) -> None:
+    mix = mix_on(NODES)
+    assert best_rehearsed((bad, bad), mix) is None
+    ready = Rehearsed("both@1", (bad, bad)).prepare(mix)
+    assert (ready.name, ready.device_rule) == ("both@1", "fgd")
+
+
+def test_the_first_of_equals_is_taken(good: Priced) -> None:
+    assert best_rehearsed((good, good, good), mix_on(NODES)) == 0
+
+
+def test_the_order_of_nodes_plays_no_part(good: Priced, bad: Priced) -> None:
+    assert mix_on(NODES).cluster == mix_on(NODES[::-1]).cluster
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shapes", "counts"),
+    [
+        ([Node("n", 96_000, 2**39)], SHAPES, COUNTS),
+        (NODES, SHAPES[4:], COUNTS[4:]),
+        (NODES, SHAPES, np.array([0, 0, 0, 0, 7])),
+    ],
+    ids=["no GPU in the cluster", "no pod with GPU", "none that comes"],
+)
+def test_the_first_is_taken_where_there_is_nothing_to_fill(
+    good: Priced, bad: Priced, nodes: list[Node], shapes: tuple[PodShape, ...], counts: np.ndarray
+) -> None:
+    assert best_rehearsed((bad, good), mix_on(nodes, shapes, counts)) == 0
+
+
+def test_a_prepared_policy_is_the_chosen_valuation_and_is_kept(good: Priced, bad: Priced) -> None:
+    policy, mix = Rehearsed("both@1", (bad, good)), mix_on(NODES)
+    ready = policy.prepare(mix)
+    assert isinstance(ready, Priced)
+    assert (ready.prices == good.prepare(mix).prices).all()
+    assert ready.summary.endswith("valuation 2 of 2")
+    assert policy.prepare(mix_on(NODES)) is ready
+
+
+def test_only_the_newest_choices_are_kept(good: Priced) -> None:
+    policy = Rehearsed("one@1", (good,))
+    for pods in range(1, KEPT + 5):
+        policy.prepare(mix_on(NODES[:1], counts=np.array([0, 0, 0, 0, pods])))
+    assert len(policy.ready) == KEPT
+
+
+def test_parameters_of_every_valuation_are_part_of_the_fingerprint(good: Priced, bad: Priced) -> None:
+    assert Rehearsed("a@1", (good, bad)).fingerprint != Rehearsed("a@1", (good, good)).fingerprint
+
+
+def test_a_large_cluster_is_scaled_down_and_chooses_alike(good: Priced, bad: Priced) -> None:
+    many = [replace(node, name=f"{node.name}-{k}") for k in range(90) for node in NODES]
+    assert len(many) > 1500
+    assert best_rehearsed((bad, good), mix_on(many)) == 1
