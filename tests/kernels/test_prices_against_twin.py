@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotage.kernels.prices import SCALES
-from pilotage.model.cluster import ClusterState
+from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.workload import IntArray, PodShape
 from pilotage.policies.api import ClusterSize, DecisionBatch, WorkloadMix
 from pilotage.policies.encode import encode_nodes, pod_features
@@ -28,6 +28,28 @@ def takes(view: View, shape: PodShape) -> bool:
     """Scores are only promised where the pod fits."""
     enough = shape.cpu_milli <= view.cpu_free and shape.memory_bytes <= view.memory_free
     return enough and devices_fit(view.lefts, shape.gpu_milli, shape.gpu_count)
+
+
+def test_a_node_below_zero_is_worth_what_an_empty_one_is() -> None:
+    """Others may have overcommitted it; pods that ask for nothing of what is short still fit."""
+    state = ClusterState([Node("n", 8000, 2**33, gpu_count=1, gpu_model="A")])
+    shape = PodShape(0, 0, 990, 1)
+    usual = mix_of(state, [PodShape(4000, 2**30, 500, 1)], [5])
+    policy = Priced("any@1", np.random.default_rng(0).normal(size=PARAMETERS)).prepare(usual)
+    scores = []
+    for cpu, memory in ((0, 0), (-1, -1), (-5_000_000, -(2**45))):
+        state.arrays.free_NR[0, :2] = cpu, memory
+        out_BN, device_BN = np.full((1, 1), np.nan), np.full((1, 1), -1, np.int64)
+        batch = DecisionBatch(
+            np.array([pod_features(shape)]),
+            encode_nodes(state, np.arange(1))[None],
+            state.arrays.device_left_ND[None],
+            np.array([[True]]),
+        )
+        policy.score(batch, out_BN, device_BN)
+        scores.append(out_BN[0, 0])
+    assert np.isfinite(scores).all()
+    assert abs(scores[1] - scores[0]) < 0.1  # the linear part goes on by a hair
 
 
 @given(

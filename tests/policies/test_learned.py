@@ -178,6 +178,15 @@ def test_two_sets_of_prices_in_one_sum_are_scored_apart() -> None:
     assert (run.scene.progress.node_P != decided(other).scene.progress.node_P).any()
 
 
+@pytest.mark.parametrize("priced_first", [True, False])
+def test_fgd_beside_prices_knows_its_typical_pods(priced_first: bool) -> None:
+    """Compiled code has one table of typical pods: that of the part which uses it, wherever it stands."""
+    priced, fgd = policy_of(random_checkpoint(PRICES)), find_policy("fgd")
+    parts, weights = ((priced, fgd), (1.0, 5.0)) if priced_first else ((fgd, priced), (5.0, 1.0))
+    alone = (Uncompiled(part) for part in parts)
+    assert_same_decisions(WeightedSum(parts, weights), WeightedSum(tuple(alone), weights))
+
+
 @pytest.mark.parametrize("architecture", KINDS)
 def test_stored_runs_know_the_weights(architecture: Architecture) -> None:
     """A policy trained anew under its old name is another policy."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -117,6 +118,32 @@ def test_a_stopped_one_goes_on_exactly(
         stream.write(b'{"number": 99, "val')  # as a kill would leave it
     evolve(EvolutionDirectory.existing(path), LocalWorkers(1))
     assert files(path) == files(whole[0])
+
+
+def test_a_kill_between_a_generation_and_its_checkpoint_is_made_good(
+    workloads: Workloads, whole: tuple[Path, Recorder], tmp_path: Path
+) -> None:
+    directory = fresh(tmp_path / "killed", workloads)
+    evolve(directory, LocalWorkers(1))
+    (directory.path / "curve.csv").unlink()
+    shutil.rmtree(directory.path / "best")
+    evolve(EvolutionDirectory.existing(directory.path), LocalWorkers(1))
+    assert files(directory.path) == files(whole[0])
+
+
+def test_one_that_is_stopped_keeps_the_best_so_far(workloads: Workloads, tmp_path: Path) -> None:
+    """Validated once more, though the generation is not one for it."""
+    directory, seen = fresh(tmp_path / "stopped", workloads), 0
+
+    def after_the_second() -> bool:
+        nonlocal seen
+        seen += 1
+        return seen > 1
+
+    outcome = evolve(directory, LocalWorkers(1), stop=after_the_second)
+    assert (outcome.generations, outcome.start.number) == (1, 0)
+    assert outcome.best.number in (0, 2)
+    assert outcome.validation == max(outcome.start.validation or 0.0, outcome.best.validation or 0.0)
 
 
 def test_two_processes_do_not_share_an_evolution(workloads: Workloads, tmp_path: Path) -> None:

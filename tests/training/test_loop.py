@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,6 +126,20 @@ def test_a_stopped_run_goes_on_from_its_newest_state_and_repeats_no_event(run: R
         assert (stopped.path / name).read_bytes() == (run.path / name).read_bytes(), name
     assert [event.step for event in events(stopped).Scalars("validation_return")] == [0, 128, 256, 384, 512]
     assert not list(stopped.path.glob(".*"))
+
+
+def test_a_killed_process_costs_nothing_but_time(run: RunDirectory, tmp_path: Path) -> None:
+    """A real one, and a real SIGKILL, wherever it happens to be after its first validation."""
+    killed = RunDirectory.fresh(tmp_path, "small", "dqn", run.settings)
+    command = [sys.executable, "-m", "pilotage", "train", "dqn", "--resume", str(killed.path), "--progress", "none"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not (killed.path / "curve.csv").exists():
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    for name in ("curve.csv", "summary.json", "best/policy.json", "best/weights.safetensors", "state.safetensors"):
+        assert (killed.path / name).read_bytes() == (run.path / name).read_bytes(), name
 
 
 def test_two_processes_do_not_share_a_run(run: RunDirectory) -> None:

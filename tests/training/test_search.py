@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pilotage.model.errors import InputError
 from pilotage.training import search as search_module
+from pilotage.training.loop import train
 from pilotage.training.search import Search, parse_settings
 from training.small import SMALL, small_run
 
@@ -41,6 +43,24 @@ def test_the_best_trial_is_found_within_the_ranges(tmp_path: Path) -> None:
     same = {name for name, value in asdict(search.settings).items() if asdict(found.settings)[name] == value}
     assert same >= {"steps", "nodes", "copies", "seed", "hidden", "gamma"}
     assert (search.path / "trial-0002" / "best" / "policy.json").exists()
+
+
+def test_a_trial_that_diverges_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search, calls = small_search(tmp_path), 0
+
+    def second_diverges(*arguments: Any) -> dict[str, Any]:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise InputError("the training diverged")
+        return train(*arguments)
+
+    monkeypatch.setattr(search_module, "train", second_diverges)
+    assert [number for number, _ in values(search, 2)] == [0, 2]
+    monkeypatch.setattr(search_module, "MOST_DIVERGED", 1)
+    calls = 1
+    with pytest.raises(InputError, match="diverged"):
+        values(search, 3)
 
 
 def test_a_search_that_was_cut_off_ends_like_one_that_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

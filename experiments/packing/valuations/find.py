@@ -20,6 +20,7 @@ import numpy as np
 from pilotage.model.workload import FloatArray
 from pilotage.policies.architectures import Architecture
 from pilotage.policies.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+from pilotage.policies.practice import usual_steps
 from pilotage.policies.priced import LAYOUT, parts_of
 from pilotage.policies.refusals import L0_OF_BASELINE, cost_of
 from pilotage.sim.seeds import TRAINING
@@ -28,8 +29,7 @@ from pilotage.training.trials import Figures, Trial
 from pilotage.training.workers import LocalWorkers
 
 LOAD = 1.3
-STEP = {"several": 0.4, "multi_several": 0.4, "crowded_several": 0.5}  # standard deviation, of parts unlike the others
-USUAL_STEP, STEPPED = 0.12, 0.25  # of the other parts; the share of parameters that a candidate changes
+STEPPED = 0.25  # the share of parameters that a candidate changes
 MOST = 3.0  # percent of capacity: one workload is not to outweigh the others
 WEIGHT_OF_GIVEN = 2.0
 FIRST_SEED, FIRST_WORKLOAD = 50_000, 60_000  # places in the training seeds that no evolution has come to
@@ -38,7 +38,7 @@ FIRST_SEED, FIRST_WORKLOAD = 50_000, 60_000  # places in the training seeds that
 def candidates(
     starts: Sequence[FloatArray], count: int, size_of_steps: float, random: np.random.Generator
 ) -> list[FloatArray]:
-    scale = size_of_steps * np.concatenate([np.full(size, STEP.get(name, USUAL_STEP)) for name, size in LAYOUT.items()])
+    scale = size_of_steps * usual_steps()
     found = [*starts]
     while len(found) < count:
         stepped = random.random(len(scale)) < STEPPED

@@ -21,6 +21,7 @@ from pilotage.cli.options import (
     check_place,
     console,
     engine_of,
+    expect_alone,
     print_json,
     results,
     training_progress,
@@ -41,6 +42,7 @@ SHIPPED = {"packing": "pilotage-pack", "balance": "pilotage-balance"}
 
 
 def evolution(
+    ctx: typer.Context,
     *,
     nodes: NodesOption = None,
     pods: ManyPodsOption = None,
@@ -95,6 +97,7 @@ def evolution(
     from pilotage.training.evolution_directory import EvolutionDirectory
 
     if resume is not None:
+        expect_alone(ctx, "resume", "minutes", "jobs", "engine", "address", "as_json")
         run = EvolutionDirectory.existing(resume)
     else:
         check_place(out)

@@ -163,6 +163,16 @@ def results() -> Console:
     return Console(highlight=False, markup=False)
 
 
+def expect_alone(ctx: typer.Context, *allowed: str) -> None:
+    """A run that goes on has its settings: another one given beside it would be without effect."""
+    named = {"settings": "set", "as_json": "json"}  # parameters that are named unlike their option
+    for name in ctx.params:
+        source = ctx.get_parameter_source(name)
+        if name not in allowed and source is not None and source.name == "COMMANDLINE":
+            field = "--" + named.get(name, name).replace("_", "-")
+            raise InputError("has no effect with --resume", field=field, expected="--resume alone")
+
+
 @contextmanager
 def progress_bar(screen: Console, what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal, nothing in a log. Yields what is told (done, total)."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from pilotage.cli import evolution, train_cluster
-from pilotage.cli.options import JsonOption, check_place, console, print_json, results, training_progress
+from pilotage.cli.options import JsonOption, check_place, console, expect_alone, print_json, results, training_progress
 from pilotage.model.errors import InputError
 from pilotage.training.settings import AGENTS, TrainingSettings, changed_options, option_name, settings_from
 
@@ -65,7 +65,7 @@ def _agent_command(agent: str) -> Callable[..., None]:
     ) -> None:
         expect_extra()
         if resume is not None:
-            _expect_alone(ctx, "resume", "progress", "as_json")
+            expect_alone(ctx, "resume", "progress", "as_json")
             run = _existing(resume, agent)
         else:
             run = _fresh(out, name, agent, settings_from(agent, given))
@@ -139,7 +139,7 @@ def search(
     from pilotage.training.search import Search, parse_settings
 
     if resume is not None:
-        _expect_alone(ctx, "resume", "as_json", "agent", "trials")
+        expect_alone(ctx, "resume", "as_json", "agent", "trials")
         looked = Search.existing(resume, agent)
     else:
         check_place(out)
@@ -164,17 +164,6 @@ def expect_extra() -> None:
     missing = [name for name in NEEDED if util.find_spec(name) is None]
     if missing:
         raise InputError(f"training needs {', '.join(missing)}", expected="pip install 'pilotage[train]'")
-
-
-def _expect_alone(ctx: typer.Context, *allowed: str) -> None:
-    """A run that goes on has its settings: another one given beside it would be without effect."""
-    given = {"settings": "set"}  # parameters that are named unlike their option
-    for name in ctx.params:
-        source = ctx.get_parameter_source(name)
-        if name not in allowed and source is not None and source.name == "COMMANDLINE":
-            raise InputError(
-                "has no effect with --resume", field=option_name(given.get(name, name)), expected="--resume alone"
-            )
 
 
 def _existing(path: Path, agent: str) -> RunDirectory:

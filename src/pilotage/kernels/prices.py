@@ -97,7 +97,7 @@ def inverse(amount: float) -> float:
 @inlined_inner
 def table_at(prices: FloatArray, table: int, ratio: float) -> float:
     """Linear between the steps of the table, constant beyond its end."""
-    position = min(ratio * RATIO_STEPS, RATIOS - 1.001)
+    position = min(max(ratio, 0.0) * RATIO_STEPS, RATIOS - 1.001)  # below 0 on a node that others overcommitted
     k = int(position)
     return prices[table + k] + (position - k) * (prices[table + k + 1] - prices[table + k])
 
@@ -108,7 +108,7 @@ def shared_value(
 ) -> float:
     """V of node n without the terms of its devices, with so much CPU, memory and GPU left; last of them 1 / GPU."""
     cpu, memory, gpus, per_gpu = left
-    step = BY_CPU + 3 * min(int(cpu) // CPU_STEP, CPU_STEPS - 1)
+    step = BY_CPU + 3 * min(max(int(cpu), 0) // CPU_STEP, CPU_STEPS - 1)
     value = prices[step]
     if prices[SCALES + 2] != 0.0:
         value += table_at(prices, CPU_SHARE, cpu * per.cpu)

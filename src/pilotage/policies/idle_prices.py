@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from pilotage.model.cluster import MAX_DEVICES
@@ -11,6 +13,7 @@ FUNCTIONS = ("any", "fits", "usable", "waste_of_random_filling", "waste_of_best_
 UNIT = 8  # devices
 
 
+@lru_cache(maxsize=64)  # a rehearsal asks for the same many times
 def idle_functions(several: tuple[int, ...], gpu: tuple[float, ...]) -> FloatArray:
     """FUNCTIONS by idle devices. `gpu`: share of the GPU that pods with each of `several` devices ask for."""
     idle_I = np.arange(MAX_DEVICES + 1)
@@ -23,4 +26,6 @@ def idle_functions(several: tuple[int, ...], gpu: tuple[float, ...]) -> FloatArr
         least_waste[idle] = min((least_waste[idle - number] for number, _ in possible), default=0.0)
         if not possible and several:
             random_waste[idle] = least_waste[idle] = idle / UNIT
-    return np.array([idle_I > 0, fits, fits * idle_I / UNIT, random_waste, least_waste])
+    functions = np.array([idle_I > 0, fits, fits * idle_I / UNIT, random_waste, least_waste])
+    functions.flags.writeable = False
+    return functions

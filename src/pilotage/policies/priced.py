@@ -115,9 +115,9 @@ def parts_of(vector: FloatArray) -> dict[str, FloatArray]:
     return dict(zip(LAYOUT, np.split(vector, ends[:-1]), strict=True))
 
 
-def prices_of(parameters: FloatArray, mix: WorkloadMix) -> FloatArray:
+def prices_of(parameters: FloatArray, facts: WorkloadFacts) -> FloatArray:
     """The tables of one workload, in the order of kernels.prices."""
-    part, facts = parts_of(parameters), WorkloadFacts.of(mix)
+    part = parts_of(parameters)
     tables: tuple[FloatArray | list[float], ...] = (
         _device_table(part, facts),
         *_ratio_tables(part, facts),
@@ -212,7 +212,10 @@ class Priced:
     device_rule: DeviceRule = "priced"
 
     def prepare(self, mix: WorkloadMix) -> Priced:
-        return replace(self, prices=prices_of(self.parameters, mix))
+        return self.priced_by(WorkloadFacts.of(mix))
+
+    def priced_by(self, facts: WorkloadFacts) -> Priced:
+        return replace(self, prices=prices_of(self.parameters, facts))
 
     @property
     def fingerprint(self) -> str:

@@ -7,115 +7,122 @@ part. The same mix and cluster always give the same answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
+from pilotage.kernels.choosing import Rules, empty_cache
 from pilotage.kernels.devices import DEVICE_RULES
 from pilotage.kernels.episode import empty_tape, run_episode
-from pilotage.kernels.feasibility import ShapeArrays
-from pilotage.model.cluster import ClusterState, Node
-from pilotage.model.errors import PolicyError
+from pilotage.kernels.scene import Scene, fresh_progress
+from pilotage.model.cluster import ClusterArrays, ClusterState, Node
 from pilotage.model.workload import GPU_MILLI, IntArray, PodShape
-from pilotage.policies.api import ClusterSize, Policy, WorkloadMix, compiled_rules, device_rule_of
-from pilotage.policies.heuristics import FGD
+from pilotage.policies.api import ClusterSize, DeviceRule, WorkloadMix
+from pilotage.policies.heuristics import FGD, NO_MIX
+from pilotage.policies.priced import Priced
 from pilotage.policies.refusals import L0_OF_BASELINE, Refusals, cost_of, refusals_of
 from pilotage.policies.scenes import arrivals_only, scene_of, series_over
+from pilotage.policies.workload_facts import WorkloadFacts
 
-MOST_NODES = 1500  # a larger cluster is scaled down
+MOST_NODES = 1500  # of a larger cluster so many are drawn
 LOAD = 1.3  # offered, of the GPU capacity
 MOST_PODS = 40_000
 FEWEST_ORDERS, MOST_ORDERS = 4, 8
 ENOUGH_PODS = 40_000  # in all orders together
 FINALISTS = 3
 COST_OF_FAILED = 2.0
-CLEARLY_BETTER = 0.5  # percent of capacity; less may be chance
 
 
-def best_rehearsed(policies: Sequence[Policy], mix: WorkloadMix) -> int | None:
-    """Which of the policies (not prepared yet) fills the cluster best; the first where there is nothing to fill.
+class Rehearsal:
+    """A workload to try policies on. Pods come in as many orders as are asked for, the same ones each time."""
 
-    None where FGD fills it clearly better than any of them. A race: pods come in several orders, and after each the
-    worse half of the policies drops out.
-    """
-    gpu_S = np.array([shape.total_gpu_milli for shape in mix.shapes], np.int64)
-    if len(policies) == 1 or not mix.cluster.gpus or not mix.cluster.kinds or not (gpu_S * mix.count_S).any():
-        return 0
-    field, value_V, by_fgd, order, orders = list(range(len(policies))), np.zeros(len(policies)), 0.0, 0, 1
-    while order < orders:
-        stage = _Stage.drawn(mix, gpu_S, np.random.Generator(np.random.PCG64(order)))
-        of_fgd, values = stage.values([policies[v] for v in field])
-        by_fgd += of_fgd
-        value_V[field] += values
-        field = sorted(sorted(field, key=lambda v: -value_V[v])[: max(len(field) // 2, FINALISTS)])
-        enough = ENOUGH_PODS // max(len(stage.shape_P), 1)
-        order, orders = order + 1, min(max(enough, FEWEST_ORDERS), MOST_ORDERS)
-    best = max(field, key=lambda v: value_V[v])
-    return best if value_V[best] >= by_fgd - CLEARLY_BETTER * orders else None
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """A cluster, and pods in the order in which they come."""
-
-    mix: WorkloadMix  # of what is drawn from; its shapes without what plays no part
-    nodes: Sequence[Node]
-    shape_P: IntArray
-
-    @classmethod
-    def drawn(cls, mix: WorkloadMix, gpu_S: IntArray, random: np.random.Generator) -> _Stage:
-        shapes = tuple(
+    def __init__(self, mix: WorkloadMix) -> None:
+        plain = (
             PodShape(shape.cpu_milli, shape.memory_bytes, shape.gpu_milli, shape.gpu_count, shape.gpu_models)
             for shape in mix.shapes
         )
-        nodes = _nodes_like(mix.cluster, random)
-        capacity = GPU_MILLI * sum(node.gpu_count for node in nodes)
-        return cls(replace(mix, shapes=shapes), nodes, _drawn_pods(mix.count_S, gpu_S, capacity, random))
+        self._mix = replace(mix, shapes=tuple(plain))
+        self._gpu_S = np.array([shape.total_gpu_milli for shape in mix.shapes], np.int64)
+        self._facts = WorkloadFacts.of(self._mix)
+        self._stages: list[_Stage] = []
 
-    def values(self, policies: Sequence[Policy]) -> tuple[float, list[float]]:
-        """Percent of the GPU capacity that FGD allocates, and each policy, less what refusals cost that FGD avoids."""
-        by_fgd = self.filled(FGD)
-        forced_load = L0_OF_BASELINE * by_fgd.refusals(1.0).allocation / 100
-        baseline = by_fgd.refusals(forced_load)
-        found = [self.filled(policy).refusals(forced_load) for policy in policies]
-        return baseline.allocation, [own.allocation - cost_of(own, baseline, COST_OF_FAILED) for own in found]
+    @property
+    def anything_to_fill(self) -> bool:
+        cluster = self._mix.cluster
+        return bool(cluster.gpus and cluster.kinds and (self._gpu_S * self._mix.count_S).any())
 
-    def filled(self, policy: Policy) -> _Filled:
-        state = ClusterState(self.nodes)
-        here = self.mix.on(state)
-        ready = policy.prepare(here)
-        rules = compiled_rules(ready)
-        if rules is None:
-            raise PolicyError(f"{policy.name}: only compiled policies can be rehearsed")
-        scene = scene_of(state, here.shapes, here, rules, arrivals_only(self.shape_P), series_over())
-        run_episode(scene, rules, DEVICE_RULES.index(device_rule_of(ready)), 0, empty_tape(0, 0), -1)
-        devices = int(state.arrays.device_count_N.sum())
-        return _Filled(scene.shapes, self.shape_P, scene.progress.node_P, devices)
+    @property
+    def pods(self) -> int:
+        """Of one order, about."""
+        return len(self._stage(0).shape_P)
+
+    def value(self, policy: Priced, order: int) -> float:
+        """Percent of the GPU capacity that it allocates more than FGD, less what refusals cost that FGD avoids."""
+        stage = self._stage(order)
+        own = stage.filled(policy.priced_by(self._facts).rules, policy.device_rule)
+        return own.allocation - stage.by_fgd.allocation - cost_of(own, stage.by_fgd, COST_OF_FAILED)
+
+    def _stage(self, order: int) -> _Stage:
+        while len(self._stages) <= order:
+            random = np.random.Generator(np.random.PCG64(len(self._stages)))
+            self._stages.append(_Stage(self._mix, self._gpu_S, random))
+        return self._stages[order]
 
 
-class _Filled(NamedTuple):
-    """A cluster after its pods have come."""
+def race(policies: Sequence[Priced], rehearsal: Rehearsal) -> tuple[int, float]:
+    """Which policy fills the cluster best, and its value: after each order the worse half drops out."""
+    field, value_V, orders = list(range(len(policies))), np.zeros(len(policies)), orders_of(rehearsal)
+    for order in range(orders):
+        value_V[field] += [rehearsal.value(policies[v], order) for v in field]
+        field = sorted(sorted(field, key=lambda v: -value_V[v])[: max(len(field) // 2, FINALISTS)])
+    best = max(field, key=lambda v: value_V[v])
+    return best, float(value_V[best]) / orders
 
-    shapes: ShapeArrays
-    shape_P: IntArray
-    node_P: IntArray
-    devices: int
 
-    def refusals(self, forced_load: float) -> Refusals:
-        return refusals_of(self.shapes, self.shape_P, self.node_P, self.devices, forced_load)
+def orders_of(rehearsal: Rehearsal) -> int:
+    """How many orders tell policies apart: more where few pods come."""
+    return min(max(ENOUGH_PODS // max(rehearsal.pods, 1), FEWEST_ORDERS), MOST_ORDERS)
+
+
+class _Stage:
+    """A cluster, and pods in the order in which they come."""
+
+    def __init__(self, mix: WorkloadMix, gpu_S: IntArray, random: np.random.Generator) -> None:
+        state = ClusterState(_nodes_like(mix.cluster, random))
+        self.shape_P = _drawn_pods(mix.count_S, gpu_S, state.gpu_capacity_milli, random)
+        here = mix.on(state)
+        # Measured as if no pod were typical: nobody reads the fragmentation.
+        self._empty = scene_of(state, here.shapes, NO_MIX, None, arrivals_only(self.shape_P), series_over())
+        self._devices, self._forced_load = state.gpu_capacity_milli // GPU_MILLI, 1.0
+        fgd = FGD.prepare(here)
+        reached = self.filled(fgd.rules, fgd.device_rule).allocation
+        self._forced_load = L0_OF_BASELINE * reached / 100
+        self.by_fgd = self.filled(fgd.rules, fgd.device_rule)
+
+    def filled(self, rules: Rules, device_rule: DeviceRule) -> Refusals:
+        scene = self._scene(rules)
+        run_episode(scene, rules, DEVICE_RULES.index(device_rule), 0, empty_tape(0, 0), -1)
+        return refusals_of(scene.shapes, self.shape_P, scene.progress.node_P, self._devices, self._forced_load)
+
+    def _scene(self, rules: Rules) -> Scene:
+        """As it was before the first pod; what no run changes, or nobody reads, is shared."""
+        empty, shapes = self._empty, len(self._empty.shapes.gpu_count_S)
+        return empty._replace(
+            cluster=ClusterArrays._make(array.copy() for array in empty.cluster),
+            node_NF=empty.node_NF.copy(),
+            cache=empty_cache(len(empty.node_NF), shapes, rules),
+            progress=fresh_progress(len(self.shape_P), shapes, 0, 0.0),
+        )
 
 
 def _nodes_like(cluster: ClusterSize, random: np.random.Generator) -> list[Node]:
-    """Kinds of nodes in the proportions of the cluster, in an order of chance."""
-    whole = sum(kind.nodes for kind in cluster.kinds)
-    scale = min(1.0, MOST_NODES / whole)
-    nodes = [
-        Node(f"{k}-{i}", kind.cpu_milli, kind.memory_bytes, gpu_count=kind.gpu_count, gpu_model=kind.gpu_model)
-        for k, kind in enumerate(cluster.kinds)
-        for i in range(max(1, round(scale * kind.nodes)))
+    """The nodes of the cluster, or as many of them as will do, in an order of chance."""
+    kind_N = np.repeat(np.arange(len(cluster.kinds)), [kind.nodes for kind in cluster.kinds])
+    drawn = [cluster.kinds[k] for k in kind_N[random.permutation(len(kind_N))[:MOST_NODES]]]
+    return [
+        Node(f"{n}", kind.cpu_milli, kind.memory_bytes, gpu_count=kind.gpu_count, gpu_model=kind.gpu_model)
+        for n, kind in enumerate(drawn)
     ]
-    return [nodes[n] for n in random.permutation(len(nodes))]
 
 
 def _drawn_pods(count_S: IntArray, gpu_S: IntArray, capacity: int, random: np.random.Generator) -> IntArray:

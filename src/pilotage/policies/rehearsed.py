@@ -1,8 +1,9 @@
-"""A policy of several valuations: on each workload it is the one that did best in a rehearsal, or FGD if that did.
+"""A policy of several valuations: on each workload it is the one that did best in a rehearsal, varied until it did
+better still, or FGD if that did best.
 
 No one value function is best everywhere: how much CPU a leftover of GPU deserves, or what whole idle devices are worth,
-turns with the mix of pods and nodes in ways that figures of the mix do not tell. Trying tells, and takes about a second
-(policies.rehearsal). What was chosen for a mix is kept.
+turns with the mix of pods and nodes in ways that figures of the mix do not tell. Trying tells, and takes some seconds
+(policies.rehearsal, policies.practice). What was found for a mix is kept.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from pilotage.kernels.choosing import Rules
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Scope, WorkloadMix
 from pilotage.policies.heuristics import FGD, Heuristic
+from pilotage.policies.practice import practised
 from pilotage.policies.priced import FEATURES, Priced
-from pilotage.policies.rehearsal import best_rehearsed
+from pilotage.policies.rehearsal import Rehearsal, race
 
 KEPT = 64  # mixes
+CLEARLY_BETTER = 0.2  # percent of capacity; less may be chance
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Rehearsed:
     ready: dict[object, Priced | Heuristic] = field(default_factory=dict, compare=False, repr=False)
 
     def prepare(self, mix: WorkloadMix) -> Priced | Heuristic:
-        known = (mix.shapes, mix.count_S.tobytes(), mix.models, mix.cluster)
+        known = (mix.shapes, mix.count_S.tobytes(), mix.models, mix.cluster, mix.typical)
         if known not in self.ready:
             while len(self.ready) >= KEPT:
                 self.ready.pop(next(iter(self.ready)))
@@ -42,11 +45,15 @@ class Rehearsed:
         return self.ready[known]
 
     def _chosen(self, mix: WorkloadMix) -> Priced | Heuristic:
-        chosen = best_rehearsed(self.valuations, mix)
-        if chosen is None:
+        rehearsal = Rehearsal(mix)
+        if len(self.valuations) == 1 or not rehearsal.anything_to_fill:
+            return self.valuations[0].prepare(mix)
+        chosen, _ = race(self.valuations, rehearsal)
+        found, value = practised(self.valuations[chosen], self.valuations, rehearsal)
+        if value < -CLEARLY_BETTER:
             return replace(FGD.prepare(mix), name=self.name, summary=f"{self.summary}; here FGD, which did better")
-        told = f"{self.summary}; valuation {chosen + 1} of {len(self.valuations)}"
-        return replace(self.valuations[chosen].prepare(mix), summary=told)
+        told = f"{self.summary}; from valuation {chosen + 1} of {len(self.valuations)}"
+        return replace(found.prepare(mix), summary=told)
 
     @property
     def summary(self) -> str:

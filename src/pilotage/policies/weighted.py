@@ -82,7 +82,7 @@ class WeightedSum:
             weight_K=np.concatenate([w * part.weight_K for w, part in zip(self.weights, known, strict=True)]),
             minmax_K=minmax_K,
             mode=choosing_mode(all(part.scope == "node" for part in self.parts), minmax_K),
-            typical=known[0].typical,
+            typical=next((part for part in known if PRICED not in part.rule_K), known[0]).typical,
             prices=(priced or known)[0].prices,
         )
 

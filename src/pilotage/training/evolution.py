@@ -99,23 +99,31 @@ class Evolution:
     past: Sequence[Generation] = ()
     best: FloatArray = field(init=False)
     best_validation: float = field(init=False, default=-np.inf)
+    last_look: Generation | None = field(init=False, default=None)  # a validation because of `stop`
 
     def generations(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Generation]:
-        """Replays the past silently, then goes on to the last generation or until `stop` says so."""
+        """Replays the past silently, then goes on to the last generation or until `stop` says so (one at least)."""
         self.best, settings = self.start, self.settings
         first = self.start[self._searched()]
         strategy = strategy_of(settings.method, first, settings.spread, settings.population, settings.seed)
         for number in range(self.settings.generations + 1):
             known = self.past[number] if number < len(self.past) else None
-            if known is None and stop():
+            if known is None and number > 0 and stop():
+                # What was found since the last validation is not to be lost.
+                validation, shares = self._validated(self._whole(strategy.favourite))
+                self.last_look = Generation(number, (), strategy.spread, validation, shares)
+                self._judge(strategy, self.last_look)
                 return
             done = self._generation(strategy, number, known)
-            if done.validation is not None and done.validation > self.best_validation:
-                self.best, self.best_validation = self._whole(strategy.favourite), done.validation
+            self._judge(strategy, done)
             if number < self.settings.generations:
                 strategy.tell(self._asked, done.values)
             if known is None:
                 yield done
+
+    def _judge(self, strategy: Strategy, done: Generation) -> None:
+        if done.validation is not None and done.validation > self.best_validation:
+            self.best, self.best_validation = self._whole(strategy.favourite), done.validation
 
     def _generation(self, strategy: Strategy, number: int, known: Generation | None) -> Generation:
         """Asks for candidates and finds their values, or takes those that are known."""

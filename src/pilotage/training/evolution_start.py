@@ -14,7 +14,6 @@ from pilotage.policies.api import WorkloadMix
 from pilotage.policies.leftover_prices import FUNCTIONS
 from pilotage.policies.priced import LAYOUT, Priced
 from pilotage.policies.registry import find_policy
-from pilotage.policies.rehearsal import best_rehearsed
 from pilotage.policies.rehearsed import Rehearsed
 from pilotage.sim.protocols import mix_of
 from pilotage.sim.seeds import TRAINING
@@ -31,13 +30,13 @@ LEAST_BASELINE, LEAST_VARIED_ROOM, MOST_VARIED_ROOM = 90.0, 0.6, 6.0
 
 
 def start_parameters(text: str, objective: Objective, given: Sequence[TraceSource] = ()) -> FloatArray:
-    """Of the prior, or of a policy that prices leftovers: of several valuations, the one for the first given trace."""
+    """Of the prior, or of a policy that prices leftovers: of one that rehearses, what it finds for the first trace."""
     if text == PRIOR:
         return prior(objective)
     policy = find_policy(text)
     if isinstance(policy, Rehearsed):
-        chosen = best_rehearsed(policy.valuations, _mix(given[0].load())) if given else None
-        policy = policy.valuations[chosen or 0]
+        ready = policy.prepare(_mix(given[0].load())) if given else policy
+        policy = ready if isinstance(ready, Priced) else policy.valuations[0]
     if not isinstance(policy, Priced):
         expected = f"{PRIOR}, pilotage-pack, or the directory of an earlier evolution's checkpoint"
         raise InputError(f"{text!r} does not price leftovers", field="--start", expected=expected)

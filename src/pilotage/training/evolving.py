@@ -48,5 +48,10 @@ def _evolve(
                 directory.write_best(evolution.best, evolution.best_validation, generation.number)
             watch(generation)
     tried = [generation for generation in done if generation.validation is not None]
+    # Once more: a process may have been killed after it wrote a generation down and before it wrote what came of it.
+    directory.write_curve(done)
+    if evolution.last_look is not None:
+        tried.append(evolution.last_look)
+    directory.write_best(evolution.best, evolution.best_validation, tried[-1].number)
     best = max(tried, key=lambda generation: generation.validation or 0.0)
     return Outcome(done[-1].number, evolution.best_validation, tried[0], best)

@@ -25,6 +25,7 @@ from pilotage.training.settings import SearchRange, TrainingSettings, default_se
 from pilotage.workloads.files import replace_file
 
 FIXED = "fixed.json"
+MOST_DIVERGED = 20  # trials, before the search gives up
 
 
 class Found(NamedTuple):
@@ -94,10 +95,19 @@ class Search:
         study = optuna.create_study(storage=storage, study_name=self.agent, direction="maximize", load_if_exists=True)
         self._take_up_again(study)
         while len(done := study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))) < trials:
+            failed = study.get_trials(deepcopy=False, states=(TrialState.FAIL,))
+            diverged = sum("diverged" in trial.user_attrs for trial in failed)
             # A sampler of its own for each trial: what comes next does not depend on where the search was stopped.
-            study.sampler = optuna.samplers.TPESampler(seed=self.settings.seed + len(done))
+            study.sampler = optuna.samplers.TPESampler(seed=self.settings.seed + len(done) + diverged)
             trial = study.ask()
-            value = self._worth(trial)
+            try:
+                value = self._worth(trial)
+            except InputError:
+                trial.set_user_attr("diverged", True)
+                study.tell(trial, state=TrialState.FAIL)
+                if diverged >= MOST_DIVERGED:
+                    raise
+                continue
             study.tell(trial, value)
             watch(trial.number, value)
         best = study.best_trial

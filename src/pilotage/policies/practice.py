@@ -1,0 +1,109 @@
+"""Practice: a valuation is varied on a rehearsed workload, and what fills the cluster better is kept.
+
+A valuation that was learned for many workloads is a good start for one of them, and a run of the rehearsal takes some
+hundredths of a second: a few hundred runs find much of what a long training on that workload would. Variants take some
+parts from another valuation, or random steps; a step that helped is tried once more. All draws are seeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pilotage.model.workload import FloatArray
+from pilotage.policies.priced import LAYOUT, Priced
+from pilotage.policies.rehearsal import Rehearsal
+
+DECISIONS = 2_000_000  # in all runs together
+FEWEST_RUNS, MOST_RUNS = 60, 300
+ORDERS = 6
+SLACK = 0.02  # percent of capacity by which a variant may lie behind, for each order that it has still before it
+
+# Parts that mean something only together.
+TOGETHER: tuple[tuple[str, ...], ...] = (
+    ("weights",),
+    ("scarce_weights", "very_scarce_weights", "bulky_weights", "only_weights"),
+    ("leftover", "shared_leftover", "multi_whole"),
+    ("idle", "idle_share", "multi_idle", "multi_idle_share"),
+    ("several", "multi_several", "crowded_several"),
+    ("cpu", "served_by_cpu", "scarce_cpu", "scarce_served", "only_cpu"),
+    ("memory", "served_by_memory", "scarce_memory", "tight_memory", "tight_served", "tight_weights"),
+    tuple(name for name in LAYOUT if name.endswith(("small_pods", "gpu_pods", "cpu_chunks"))),
+    ("model",),
+)
+EXCHANGED, TAKEN = 0.3, (0.5, 1.0, 1.3)  # share of the groups that a variant takes, how far it goes towards the other
+STEPPED, STEPS = 0.2, (0.3, 1.0)  # share of the parameters that a variant steps, times their usual step
+USUAL_STEP = 0.12  # standard deviation
+UNLIKE_OTHERS = {"several": 0.4, "multi_several": 0.4, "crowded_several": 0.5}
+
+
+def usual_steps() -> FloatArray:
+    """Of each parameter."""
+    return np.concatenate([np.full(size, UNLIKE_OTHERS.get(name, USUAL_STEP)) for name, size in LAYOUT.items()])
+
+
+def practised(start: Priced, others: Sequence[Priced], rehearsal: Rehearsal) -> tuple[Priced, float]:
+    """The best variant of `start` that was found, and its value in the rehearsal; `others` lend their parts."""
+    runs = min(max(DECISIONS // max(rehearsal.pods, 1), FEWEST_RUNS), MOST_RUNS)
+    best = _Tried(start.parameters, rehearsal, start)
+    best.go_on(None)
+    variants = _Variants([other.parameters for other in others])
+    while runs > 0:
+        tried = _Tried(variants.next_of(best.parameters), rehearsal, start)
+        tried.go_on(best)
+        runs -= len(tried.values)
+        if tried.better_than(best):
+            variants.step = tried.parameters - best.parameters
+            best = tried
+    return replace(start, parameters=best.parameters), sum(best.values) / ORDERS
+
+
+@dataclass
+class _Tried:
+    parameters: FloatArray
+    rehearsal: Rehearsal
+    policy: Priced
+    values: list[float] = field(default_factory=list)  # order by order
+
+    def go_on(self, best: _Tried | None) -> None:
+        """Through the orders, as long as it may still turn out the better one."""
+        for order in range(ORDERS):
+            self.values.append(self.rehearsal.value(replace(self.policy, parameters=self.parameters), order))
+            slack = SLACK * (ORDERS - order - 1)
+            if best is not None and sum(self.values) < sum(best.values[: order + 1]) - slack:
+                return
+
+    def better_than(self, best: _Tried) -> bool:
+        return len(self.values) == ORDERS and sum(self.values) > sum(best.values)
+
+
+class _Variants:
+    def __init__(self, others: Sequence[FloatArray]) -> None:
+        self.step: FloatArray | None = None  # one that has just helped
+        self._others, self._scale = others, usual_steps()
+        self._random = np.random.Generator(np.random.PCG64(0))
+        self._groups = [*_groups()]
+
+    def next_of(self, parameters: FloatArray) -> FloatArray:
+        random = self._random
+        if self.step is not None:
+            step, self.step = self.step, None
+            return parameters + step
+        if random.random() < 0.5:
+            other, varied = self._others[int(random.integers(len(self._others)))], parameters.copy()
+            for group in self._groups:
+                if random.random() < EXCHANGED:
+                    varied[group] += (other[group] - parameters[group]) * random.choice(TAKEN)
+            return varied
+        stepped = random.random(len(parameters)) < STEPPED
+        random_step: FloatArray = random.normal(size=len(parameters)) * self._scale * stepped * random.choice(STEPS)
+        return parameters + random_step
+
+
+def _groups() -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Places of the parameters that belong together."""
+    ends = dict(zip(LAYOUT, np.cumsum([*LAYOUT.values()]).tolist(), strict=True))
+    for names in TOGETHER:
+        yield np.concatenate([np.arange(ends[name] - LAYOUT[name], ends[name]) for name in names])
