@@ -52,11 +52,11 @@ def test_only_a_better_copy_takes_over(
 def test_what_is_in_use_is_no_better_than_itself(recorded: Path, tmp_path: Path) -> None:
     source = TraceSource(recorded / "nodes.csv", recorded / "pods.csv")
     run = on_cluster._tuning(source, "pilotage-pack", tmp_path / "attempt", QUICK, 1)
-    assert on_cluster.judged(source, run.workloads, run.start, run.start, QUICK).tolist() == [0.0, 0.0]
+    assert on_cluster.judged(source, run.workloads, "pilotage-pack", run.start, QUICK).tolist() == [0.0, 0.0]
 
 
 def test_an_attempt_that_is_told_to_end_has_no_verdict(recorded: Path, tmp_path: Path) -> None:
-    asked = iter([False, False])  # before each generation; then it is told
+    asked = iter([False])  # before the second generation; then it is told
     with pytest.raises(StoppedError):
         learn_once(recorded, "pilotage-pack", tmp_path, QUICK, stop=lambda: next(asked, True))
     assert attempts(tmp_path) == 0

@@ -87,7 +87,7 @@ def learn_once(
     if stop():
         raise StoppedError("told to end in the middle of an attempt")
     candidate = start_parameters(str(run.path / "best"), settings.objective)
-    differences = judged(source, run.workloads, run.start, candidate, settings)
+    differences = judged(source, run.workloads, current, candidate, settings)
     found = interval(differences)
     better = found.low is not None and found.low > 0.0
     if better:
@@ -124,9 +124,10 @@ def _tuning(
 
 
 def judged(
-    source: TraceSource, workloads: Workloads, old: FloatArray, new: FloatArray, settings: ClusterLearning
+    source: TraceSource, workloads: Workloads, current: str, new: FloatArray, settings: ClusterLearning
 ) -> FloatArray:
-    """New minus old on each of some orders of arrival; neither was chosen by them."""
+    """New minus what is in use (which may rehearse, or leave it to FGD), on each of some orders of arrival; neither was
+    chosen by them."""
     yardstick = workloads.yardsticks[source]
 
     def figures(seed: int, policy: str, parameters: tuple[float, ...] = ()) -> Figures:
@@ -136,8 +137,8 @@ def judged(
     for seed in VALIDATION[FIRST_JUDGE : FIRST_JUDGE + settings.judges]:
         baseline = figures(seed, BASELINES[settings.objective])
         before, after = (
-            fitness(settings.objective, figures(seed, CANDIDATE, tuple(one.tolist())), baseline, yardstick)
-            for one in (old, new)
+            fitness(settings.objective, own, baseline, yardstick)
+            for own in (figures(seed, current), figures(seed, CANDIDATE, tuple(new.tolist())))
         )
         found.append(after - before)
     return np.array(found)
