@@ -30,7 +30,7 @@ MOST_PODS = 40_000
 FEWEST_ORDERS, MOST_ORDERS = 4, 8
 ENOUGH_PODS = 40_000  # in all orders together
 FINALISTS = 3
-COST_OF_FAILED = 2.0
+COST_OF_FAILED = 6.0
 
 
 class Rehearsal:
