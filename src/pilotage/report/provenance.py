@@ -14,7 +14,7 @@ from pilotage.report.section import Section
 if TYPE_CHECKING:
     from pilotage.sim.compare import Comparison, Outcome
 
-LIBRARIES = ("numpy", "numba", "scipy", "plotly")
+LIBRARIES = ("numpy", "numba", "highspy", "plotly")
 _LEFT_OUT = ("protocol", "fragmentation_idle_percent", "gpu_variance")  # of the table of all runs: it is wide enough
 _PROTOCOLS = {
     "openb": "Pods come one at a time, in an order drawn from the seed, until the load is reached; a pod that fits"
