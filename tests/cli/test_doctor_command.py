@@ -19,7 +19,7 @@ def test_json_names_every_part_with_its_state() -> None:
     assert done.code == 0, done.out + done.err
     found = {row["part"]: row for row in json.loads(done.out)}
     assert found["pilotage"]["detail"] == __version__
-    assert {"python", "numba", "numpy", "highspy", "polars", "typer", "cores", "kernels", "kernel cache"} <= set(found)
+    assert {"python", "numba", "numpy", "arro3-io", "highspy", "typer", "cores", "kernels", "kernel cache"} <= set(found)
     assert {row["state"] for part, row in found.items() if part not in ("ray", "helm")} == {"ok"}
     assert str(cache_directory()) in found["kernels"]["detail"]
     assert "torch " in found["train"]["detail"]

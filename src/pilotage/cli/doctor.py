@@ -28,12 +28,13 @@ EXTRAS = {  # packages and what they are for
 }
 CORE = (
     "aiohttp",
+    "arro3-core",
+    "arro3-io",
     "highspy",
     "msgspec",
     "numba",
     "numpy",
     "orjson",
-    "polars",
     "plotly",
     "prometheus-client",
     "pyyaml",
