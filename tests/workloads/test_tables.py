@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv as reader
 import io
+import math
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from arro3.core import Array
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +19,7 @@ from pilotage.workloads import tables
 from pilotage.workloads.parquet_reading import ReadColumn, read_parquet
 
 
-def table() -> dict[str, tables.Array]:
+def table() -> dict[str, Array]:
     return {
         "pod": tables.texts(["a", None, ""]),
         "count": tables.wholes([1, None, -(2**62)]),
@@ -90,7 +92,7 @@ def test_numbers_are_spelled_as_in_earlier_files(value: float) -> None:
     data = io.BytesIO()
     pl.DataFrame({"value": [value]}).write_csv(data)
     assert f"value\n{tables.decimal(value)}\n" == data.getvalue().decode()
-    assert float(tables.decimal(value)) == value or value != value
+    assert math.isnan(value) or float(tables.decimal(value)) == value
 
 
 @given(st.lists(st.text(max_size=6), min_size=1, max_size=4))

@@ -18,7 +18,8 @@ from pilotage.model.cluster import MAX_AMOUNT, MAX_DEVICES, Node
 from pilotage.model.constraints import ANYWHERE
 from pilotage.model.errors import InputError
 from pilotage.model.workload import FOREVER, GPU_MILLI, MIB, FloatArray, Gang, IntArray, PodShape, Workload
-from pilotage.workloads.columns import Cells, Column, Typed, checked, read_cells, refuse
+from pilotage.workloads.columns import Column, Typed, checked, refuse
+from pilotage.workloads.csv_cells import Cells, read_cells
 from pilotage.workloads.files import replace_file
 from pilotage.workloads.tables import decimal, numbers, parquet, texts, wholes
 from pilotage.workloads.topology import RACK_LABEL, SERVER_LABEL, ZONE_LABEL
@@ -64,9 +65,13 @@ Row = TypeVar("Row", bound=Hashable)
 # Reading
 
 
+def _read(path: Path, columns: Sequence[Column]) -> Cells:
+    return read_cells(path, {column.name: column.required for column in columns}, MAX_FILE_BYTES)
+
+
 def read_nodes(path: Path) -> tuple[Node, ...]:
     """The nodes of a list, in file order."""
-    table = checked(read_cells(path, NODE_COLUMNS, MAX_FILE_BYTES), NODE_COLUMNS, path, unique="sn")
+    table = checked(_read(path, NODE_COLUMNS), NODE_COLUMNS, path, unique="sn")
     names = [column.name for column in NODE_COLUMNS if column.name in table]
     return tuple(_node(dict(zip(names, row, strict=True))) for row in table.rows(names))
 
@@ -86,7 +91,7 @@ def _node(row: dict[str, int | str]) -> Node:
 
 def read_pods(path: Path) -> Workload:
     """The pods of a list, in file order; timed if it has creation and deletion times."""
-    table = _checked_pods(read_cells(path, POD_COLUMNS, MAX_FILE_BYTES), path)
+    table = _checked_pods(_read(path, POD_COLUMNS), path)
     names = [name for name in _SHAPE_COLUMNS if name in table]
     rows, shape_P = _distinct(table.rows(names))
     arrival_P, duration_P, timed = _times(table)
@@ -195,7 +200,7 @@ def write_nodes(path: Path, nodes: Sequence[Node], *, lossy: bool = False) -> No
     shown += ["pods"] if any(node.pods != PODS_PER_NODE for node in nodes) else []
     shown += [name for name, key in LABEL_COLUMNS.items() if any(key in dict(node.labels) for node in nodes)]
     cells = {name: list(map(str, table.get(name, ()))) for name in shown}
-    _write(path, cells, checked(cells, NODE_COLUMNS, path, unique="sn"))
+    _write(path, cells, checked(Cells(cells), NODE_COLUMNS, path, unique="sn"))
 
 
 def _node_row(node: Node) -> tuple[int | str, ...]:
@@ -229,7 +234,7 @@ def write_pods(path: Path, workload: Workload, *, lossy: bool = False) -> None:
     if workload.gangs:
         names = [*(gang.name for gang in workload.gangs), ""]
         cells["gang"] = [names[g] for g in workload.gang_P.tolist()]  # -1, no gang, is the last one
-    _write(path, cells, _checked_pods(cells, path))
+    _write(path, cells, _checked_pods(Cells(cells), path))
 
 
 def _shape_row(shape: PodShape) -> tuple[int | str, ...]:
@@ -237,7 +242,7 @@ def _shape_row(shape: PodShape) -> tuple[int | str, ...]:
     return (shape.cpu_milli, memory_mib, shape.gpu_count, shape.gpu_milli, shape.gpu_models, shape.priority)
 
 
-def _time_cells(workload: Workload) -> Cells:
+def _time_cells(workload: Workload) -> dict[str, list[str]]:
     arrival_P, end_P = workload.arrival_P, workload.arrival_P + workload.duration_P
     times = {"creation_time": arrival_P, "deletion_time": end_P, "scheduled_time": arrival_P}
     return {name: _seconds_cells(np.round(time_P, TIME_DECIMALS)) for name, time_P in times.items()}

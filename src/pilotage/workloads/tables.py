@@ -1,6 +1,6 @@
 """Tables as bytes of files: columns as Parquet, rows as CSV. The same bytes for the same table.
 
-Parquet is written by arro3, a twentieth of what larger libraries take; it is imported when it is needed.
+Parquet is written by arro3, which is imported when it is needed.
 """
 
 from __future__ import annotations
