@@ -19,7 +19,9 @@ def test_json_names_every_part_with_its_state() -> None:
     assert done.code == 0, done.out + done.err
     found = {row["part"]: row for row in json.loads(done.out)}
     assert found["pilotage"]["detail"] == __version__
-    assert {"python", "numba", "numpy", "polars", "scipy", "typer", "cores", "kernels", "kernel cache"} <= set(found)
+    assert {"python", "numba", "numpy", "arro3-io", "highspy", "typer", "cores", "kernels", "kernel cache"} <= set(
+        found
+    )
     assert {row["state"] for part, row in found.items() if part not in ("ray", "helm")} == {"ok"}
     assert str(cache_directory()) in found["kernels"]["detail"]
     assert "torch " in found["train"]["detail"]
@@ -47,11 +49,11 @@ def take_away(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
 
 
 def test_a_missing_package_is_a_bad_answer_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    take_away(monkeypatch, "plotly")
+    take_away(monkeypatch, "orjson")
     done = pilotage("doctor", "--json")
     assert done.code == 1
-    row = next(row for row in json.loads(done.out) if row["part"] == "plotly")
-    assert row == {"part": "plotly", "state": "missing", "detail": "pip install plotly"}
+    row = next(row for row in json.loads(done.out) if row["part"] == "orjson")
+    assert row == {"part": "orjson", "state": "missing", "detail": "pip install orjson"}
 
 
 def test_what_only_some_commands_need_may_be_absent(monkeypatch: pytest.MonkeyPatch) -> None:

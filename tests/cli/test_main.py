@@ -71,7 +71,7 @@ def test_start_up_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
         "from pilotage.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "heavy = {'numpy', 'numba', 'polars', 'scipy', 'plotly', 'yaml', 'llvmlite'}\n"
+        "heavy = {'numpy', 'numba', 'arro3', 'highspy', 'scipy', 'yaml', 'llvmlite'}\n"
         "sys.stderr.write(repr(sorted(heavy & sys.modules.keys())))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

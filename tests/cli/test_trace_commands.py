@@ -49,7 +49,7 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
 
 
 def test_help_loads_nothing_heavy() -> None:
-    heavy = {"numpy", "polars", "yaml", "pydantic"}
+    heavy = {"numpy", "arro3", "yaml", "pydantic"}
     script = f"import sys; import pilotage.cli.trace; print(sorted({heavy} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -153,5 +153,7 @@ def test_the_image_holds_what_the_chart_starts(everything: list[Json]) -> None:
     assert copy[2] == "/opt/pilotage/cache/kernels"
     assert "PILOTAGE_CACHE=/var/cache/pilotage" in text
     ignored = (ROOT / ".containerignore").read_text().splitlines()
-    for _, sources in instructions("COPY")[:2]:
+    copied = [sources for _, sources in instructions("COPY") if not sources.startswith("--from")]
+    assert {"hatch_build.py", "plugin", "src"} <= {name for sources in copied for name in sources.split()[:-1]}
+    for sources in copied:
         assert all(f"!{source}" in ignored for source in sources.split()[:-1])

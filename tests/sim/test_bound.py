@@ -113,8 +113,13 @@ def test_bad_input_names_the_field(devices: int, load: float, milli: int, field:
     assert caught.value.field == field
 
 
-def test_importing_the_module_does_not_import_scipy() -> None:
-    code = "import sys, pilotage.sim.bound; sys.exit(any(name.split('.')[0] == 'scipy' for name in sys.modules))"
+def test_the_solver_is_loaded_when_it_is_needed_and_scipy_never() -> None:
+    code = (
+        "import sys; from pilotage.model.workload import Workload; from pilotage.sim.bound import packing_bound\n"
+        "assert 'highspy' not in sys.modules\n"
+        "assert packing_bound(Workload.of([]), 5, 0.9).bound_percent == 0\n"
+        "assert 'highspy' in sys.modules and 'scipy' not in sys.modules"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

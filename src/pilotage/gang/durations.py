@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pilotage.gang.fitting import spline
 from pilotage.gang.profile import Profile
 from pilotage.model.errors import InputError
 from pilotage.model.workload import FloatArray
@@ -35,8 +36,6 @@ class SplineDurations:
 
     @classmethod
     def of(cls, profile: Profile, tasks: Sequence[str]) -> SplineDurations:
-        from scipy.interpolate import RectBivariateSpline
-
         splines = []
         for task in tasks:
             size_S, share_C, seconds_SC = profile.grid(task)
@@ -46,7 +45,7 @@ class SplineDurations:
                     file=profile.file,
                     expected=f"at least {_DEGREE + 1} of each for a spline",
                 )
-            splines.append(RectBivariateSpline(size_S, share_C, seconds_SC, kx=_DEGREE, ky=_DEGREE, s=0))
+            splines.append(spline(size_S, share_C, seconds_SC, kx=_DEGREE, ky=_DEGREE))
         return cls(tuple(tasks), tuple(splines))
 
     def grid(self, j: int, size_S: FloatArray, share_C: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from pilotage.gang.durations import DurationModel, SplineDurations
+from pilotage.gang.fitting import isotonic, spline
 from pilotage.gang.profile import Profile
 from pilotage.model.workload import FloatArray
 
@@ -110,14 +111,12 @@ def _bends(at_K: FloatArray) -> FloatArray:
 
 def monotone(log_SC: FloatArray) -> FloatArray:
     """The nearest surface that rises with the size and falls with the share (projections in turn, after Dykstra)."""
-    from scipy.optimize import isotonic_regression
-
     found, left, right = log_SC.copy(), np.zeros_like(log_SC), np.zeros_like(log_SC)
     for _ in range(_ROUNDS):
         before = found + left
-        rising = np.stack([isotonic_regression(before[:, c]).x for c in range(before.shape[1])], axis=1)
+        rising = np.stack([isotonic(before[:, c], increasing=True) for c in range(before.shape[1])], axis=1)
         left, before = before - rising, rising + right
-        falling = np.stack([isotonic_regression(row, increasing=False).x for row in before])
+        falling = np.stack([isotonic(row, increasing=False) for row in before])
         right = before - falling
         if np.abs(falling - found).max() < 1e-10:
             break
@@ -143,19 +142,17 @@ def _left_out_errors(
 
 def spline_errors(profile: Profile, task: str) -> FloatArray:
     """The same of the published spline: a line of the grid left out leaves a grid."""
-    from scipy.interpolate import RectBivariateSpline
-
     size_S, share_C, mean_SC = profile.grid(task)
     log_SC, found = np.log(np.maximum(mean_SC, LEAST_SECONDS)), []
     for along, at_K in ((0, size_S), (1, share_C)):
         for k in range(1, len(at_K) - 1):
             keep = np.delete(np.arange(len(at_K)), k)
             if along == 0:
-                spline = RectBivariateSpline(size_S[keep], share_C, mean_SC[keep], kx=min(3, len(keep) - 1), s=0)
-                predicted, line = spline(size_S[k : k + 1], share_C)[0], log_SC[k]
+                without = spline(size_S[keep], share_C, mean_SC[keep], kx=min(3, len(keep) - 1))
+                predicted, line = without(size_S[k : k + 1], share_C)[0], log_SC[k]
             else:
-                spline = RectBivariateSpline(size_S, share_C[keep], mean_SC[:, keep], ky=min(3, len(keep) - 1), s=0)
-                predicted, line = spline(size_S, share_C[k : k + 1])[:, 0], log_SC[:, k]
+                without = spline(size_S, share_C[keep], mean_SC[:, keep], ky=min(3, len(keep) - 1))
+                predicted, line = without(size_S, share_C[k : k + 1])[:, 0], log_SC[:, k]
             found.append(np.log(np.maximum(predicted, LEAST_SECONDS)) - line)
     return np.concatenate(found) if found else np.zeros(1)
 

@@ -6,42 +6,45 @@ nodes.csv and pods.csv are the trace, placements.csv says who went where, decisi
 
 from __future__ import annotations
 
-import io
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pilotage.kube.recording import Recorded, Recording
 from pilotage.workloads import openb
-from pilotage.workloads.files import make_directory, replace_file, replacing
+from pilotage.workloads.files import make_directory, replace_file
+from pilotage.workloads.tables import csv, lists_of_wholes, numbers, parquet, texts, wholes
 
+if TYPE_CHECKING:
+    from arro3.core import Array
+
+PLACEMENT_COLUMNS = ("pod", "scheduler", "node", "devices", "created", "bound", "ended")
+DECISION_COLUMNS: dict[str, Callable[[Any], Array]] = {
+    "pod": texts,
+    "scheduler": texts,
+    "cpu_milli": wholes,
+    "memory_bytes": wholes,
+    "gpu_milli": wholes,
+    "gpu_count": wholes,
+    "gpu_models": texts,
+    "node": texts,
+    "devices": lists_of_wholes,
+    "placed_at": numbers,
+    "ended_at": numbers,
+}
 SHORTEST = 0.001  # seconds: the API server's times are whole ones, and a pod must end after it began
 
 
 def write_recording(recording: Recording, directory: Path) -> None:
     """All files of it; each appears whole."""
-    import polars as pl
-
     make_directory(directory)
     openb.write_nodes(directory / "nodes.csv", tuple(recording.nodes.values()), lossy=True)
     openb.write_pods(directory / "pods.csv", recording.workload(), lossy=True)
-    with replacing(directory / "placements.csv") as stream:
-        pl.DataFrame(recording.placements(), infer_schema_length=None).write_csv(stream)
-    data = io.BytesIO()
-    schema = {
-        "pod": pl.String(),
-        "scheduler": pl.String(),
-        "cpu_milli": pl.Int64(),
-        "memory_bytes": pl.Int64(),
-        "gpu_milli": pl.Int64(),
-        "gpu_count": pl.Int64(),
-        "gpu_models": pl.String(),
-        "node": pl.String(),
-        "devices": pl.List(pl.Int64),
-        "placed_at": pl.Float64(),
-        "ended_at": pl.Float64(),
-    }
-    pl.DataFrame(decisions(recording), schema=schema).write_parquet(data)
-    replace_file(directory / "decisions.parquet", data.getvalue())
+    replace_file(directory / "placements.csv", csv(PLACEMENT_COLUMNS, recording.placements()))
+    rows = decisions(recording)
+    columns = {name: column([row[name] for row in rows]) for name, column in DECISION_COLUMNS.items()}
+    replace_file(directory / "decisions.parquet", parquet(columns))
 
 
 def decisions(recording: Recording) -> list[dict[str, object]]:

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from pilotage.model.workload import GPU_MILLI, FloatArray, IntArray
+from pilotage.policies.linear_program import LinearProgram, joined, solve
 
 BELOW_FULL = (2, 8, 20)  # percent of capacity by which the mandatory load stays below the most that can be packed
 FUNCTIONS = (
@@ -127,46 +128,30 @@ def _values(step_S: IntArray, pods_S: FloatArray, whole: float, mandatory: float
     An arc-flow program. Variables: flow on arcs between fill levels, items packed of each size, shared devices, whole
     devices. Flow may end at any level: the rest of the device is lost.
     """
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array
-
     S = len(step_S)
     tails = [np.arange(STEPS - step + 1) for step in step_S.tolist()]
     item_A = np.repeat(np.arange(S), [len(tail) for tail in tails])
     tail_A = np.concatenate(tails)
     head_A = tail_A + step_S[item_A]
     A, inside = len(tail_A), np.flatnonzero(head_A < STEPS)
-    columns = A + S + 2
     # Flow out of a level is at most the flow into it; out of level 0 goes one unit per shared device.
-    flow = coo_array(
-        (
-            np.concatenate([np.ones(A), -np.ones(len(inside)), [-1.0, 1.0, 1.0]]),
-            (
-                np.concatenate([tail_A, head_A[inside], [0, STEPS, STEPS]]),
-                np.concatenate([np.arange(A), inside, [A + S, A + S, A + S + 1]]),
-            ),
-        ),
-        shape=(STEPS + 1, columns),
-    ).tocsr()
-    packed = coo_array(
-        (
-            np.concatenate([np.ones(A), -np.ones(S)]),
-            (np.concatenate([item_A, np.arange(S)]), np.concatenate([np.arange(A), A + np.arange(S)])),
-        ),
-        shape=(S, columns),
-    ).tocsr()
-    low = np.concatenate([np.zeros(A), np.floor(mandatory * pods_S), [0.0, np.floor(mandatory * whole)]])
-    high = np.concatenate([np.full(A, DEVICES), pods_S, [DEVICES, whole]])
-    answer = linprog(
-        np.concatenate([np.zeros(A), -step_S / STEPS, [0.0, -1.0]]),
-        A_ub=flow,
-        b_ub=np.append(np.zeros(STEPS), DEVICES),
-        A_eq=packed,
-        b_eq=np.zeros(S),
-        bounds=np.column_stack([low, high]),
-        method="highs",
+    flow = (
+        np.concatenate([np.ones(A), -np.ones(len(inside)), [-1.0, 1.0, 1.0]]),
+        np.concatenate([tail_A, head_A[inside], [0, STEPS, STEPS]]),
+        np.concatenate([np.arange(A), inside, [A + S, A + S, A + S + 1]]),
     )
-    if answer.status != 0:
-        return None
-    value_S: FloatArray = np.abs(answer.eqlin.marginals)
-    return value_S
+    packed = (
+        np.concatenate([np.ones(A), -np.ones(S)]),
+        STEPS + 1 + np.concatenate([item_A, np.arange(S)]),
+        np.concatenate([np.arange(A), A + np.arange(S)]),
+    )
+    program = LinearProgram(
+        cost_C=np.concatenate([np.zeros(A), -step_S / STEPS, [0.0, -1.0]]),
+        entries=joined(flow, packed),
+        limit_R=np.concatenate([np.zeros(STEPS), [DEVICES], np.zeros(S)]),
+        equalities=S,
+        low_C=np.concatenate([np.zeros(A), np.floor(mandatory * pods_S), [0.0, np.floor(mandatory * whole)]]),
+        high_C=np.concatenate([np.full(A, DEVICES), pods_S, [DEVICES, whole]]),
+    )
+    best = solve(program)
+    return np.abs(best.price_R[-S:]) if best.status == "optimal" else None

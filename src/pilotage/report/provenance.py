@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from pilotage import __version__
+from pilotage.report.document import drawing_version
 from pilotage.report.markup import Cell, disclosure, table, text
 from pilotage.report.metrics import BOUND_TERMS, METRICS, TERMS, number
 from pilotage.report.section import Section
@@ -14,7 +15,7 @@ from pilotage.report.section import Section
 if TYPE_CHECKING:
     from pilotage.sim.compare import Comparison, Outcome
 
-LIBRARIES = ("numpy", "numba", "scipy", "plotly")
+LIBRARIES = ("numpy", "numba", "highspy")
 _LEFT_OUT = ("protocol", "fragmentation_idle_percent", "gpu_variance")  # of the table of all runs: it is wide enough
 _PROTOCOLS = {
     "openb": "Pods come one at a time, in an order drawn from the seed, until the load is reached; a pod that fits"
@@ -27,7 +28,7 @@ _PROTOCOLS = {
 def provenance(outcome: Outcome, sections: list[Section], command: str) -> str:
     """The part about how the report was made."""
     libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
-    versions = f"pilotage {__version__}, Python {platform.python_version()}, {libraries}"
+    versions = f"pilotage {__version__}, Python {platform.python_version()}, {libraries}, plotly.js {drawing_version()}"
     rows = [(text(t.name), [Cell(f"<code>{t.digest}</code>", note="text")]) for t in outcome.traces]
     return (
         f'<h2>How this was made</h2><pre class="command"><code>{text(command)}</code></pre>'

@@ -141,10 +141,9 @@ class Adviser:
             "overcommitted": self.cache.overcommitted,
         }
 
-    def table(self) -> dict[str, list[object]]:
-        """Rows by column."""
-        found = [asdict(row) for row in self.rows]
-        return {name: [row[name] for row in found] for name in COLUMNS}
+    def table(self) -> list[dict[str, object]]:
+        """Rows, the newest last."""
+        return [asdict(row) for row in self.rows]
 
 
 def _row(moment: str, pod: PodView, policy: str, node: str, advice: Advice, why: str) -> Row:

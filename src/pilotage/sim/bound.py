@@ -15,10 +15,10 @@ from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pilotage.model.errors import InputError, PilotageError
 from pilotage.model.workload import GPU_MILLI, BoolArray, IntArray, Workload, within_load
+from pilotage.policies.linear_program import LinearProgram, joined, solve
 
 SMALL_PROGRAM = 5000  # arcs; simplex is ten times quicker below, the interior point above
 DIGITS = 6  # of a percentage: what the solver's tolerance of 1e-7 leaves, so that stored results are the same bytes
@@ -122,9 +122,6 @@ def _most_allocated(demand: _Demand, devices: int) -> float | None:
     Variables: the flow on every arc, the packed items of every size, the whole devices. Flow that leaves a position is
     at most the flow that enters it (the rest of the device is lost), flow that leaves position 0 is shared devices.
     """
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array
-
     arcs = _arcs(demand.size_S)
     head_A = arcs.tail_A + demand.size_S[arcs.item_A]
     A, S = len(arcs.tail_A), len(demand.size_S)
@@ -134,42 +131,26 @@ def _most_allocated(demand: _Demand, devices: int) -> float | None:
     row_of = np.full(GPU_MILLI + 1, -1)
     row_of[positions] = np.arange(len(positions))
     goes_on = np.flatnonzero(row_of[head_A] >= 0)
-    flow = csr_array(
-        _entries(
-            (np.ones(A), row_of[arcs.tail_A], np.arange(A)),
-            (-np.ones(len(goes_on)), row_of[head_A[goes_on]], goes_on),
-            (np.ones(1), np.zeros(1, np.int64), np.array([columns - 1])),
-        ),
-        shape=(len(positions), columns),
+    entries = joined(
+        (np.ones(A), row_of[arcs.tail_A], np.arange(A)),
+        (-np.ones(len(goes_on)), row_of[head_A[goes_on]], goes_on),
+        (np.ones(1), np.zeros(1, np.int64), np.array([columns - 1])),
+        (np.ones(A), len(positions) + arcs.item_A, np.arange(A)),
+        (-np.ones(S), len(positions) + np.arange(S), A + np.arange(S)),
     )
-    flow_limit = np.zeros(len(positions))
-    flow_limit[0] = devices
-    packed = csr_array(
-        _entries((np.ones(A), arcs.item_A, np.arange(A)), (-np.ones(S), np.arange(S), A + np.arange(S))),
-        shape=(S, columns),
+    limit = np.zeros(len(positions) + S)
+    limit[0] = devices
+    program = LinearProgram(
+        cost_C=np.concatenate([np.zeros(A), -demand.size_S, [-GPU_MILLI]]),
+        entries=entries,
+        limit_R=limit,
+        equalities=S,
+        low_C=np.concatenate([np.zeros(A), demand.mandatory_S, [demand.mandatory_whole]]),
+        high_C=np.concatenate([np.full(A, devices), demand.offered_S, [demand.offered_whole]]).astype(np.float64),
     )
-    # Every variable is bounded, so that the solver can tell "infeasible" from "unbounded".
-    low = np.concatenate([np.zeros(A), demand.mandatory_S, [demand.mandatory_whole]])
-    high = np.concatenate([np.full(A, devices), demand.offered_S, [demand.offered_whole]])
-    answer = linprog(
-        np.concatenate([np.zeros(A), -demand.size_S, [-GPU_MILLI]]),
-        A_ub=flow,
-        b_ub=flow_limit,
-        A_eq=packed,
-        b_eq=np.zeros(S),
-        bounds=np.column_stack([low, high]),
-        method="highs" if arcs.tail_A.size < SMALL_PROGRAM else "highs-ipm",
-    )
-    if answer.status == 2:
+    best = solve(program, "choose" if A < SMALL_PROGRAM else "ipm")
+    if best.status == "infeasible":
         return None
-    if answer.status != 0:
-        raise PilotageError(f"the packing bound of {S} share sizes on {devices} devices: {answer.message}")
-    return -float(answer.fun)
-
-
-def _entries(
-    *blocks: tuple[npt.NDArray[np.float64], IntArray, IntArray],
-) -> tuple[npt.NDArray[np.float64], tuple[IntArray, IntArray]]:
-    """Blocks of (values, rows, columns) as the one (values, (rows, columns)) that scipy.sparse takes."""
-    values, rows, columns = zip(*blocks, strict=True)
-    return np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+    if best.status == "failed":
+        raise PilotageError(f"the packing bound of {S} share sizes on {devices} devices: {best.message}")
+    return -best.objective

@@ -6,7 +6,6 @@ that fit nowhere are no decision and have no row. Written in parts, so that memo
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from collections.abc import Iterator
@@ -24,10 +23,11 @@ from pilotage.model.cluster import MEMORY_AXIS
 from pilotage.model.errors import InputError
 from pilotage.sim.run import Run
 from pilotage.workloads.files import make_directory, replace_file
+from pilotage.workloads.tables import figures, flags, parquet, texts
 from pilotage.workloads.trace import Trace
 
 if TYPE_CHECKING:
-    import polars as pl
+    from arro3.core import Array
 
 FORMAT: Final = 1
 PART_BYTES: Final = 32 * 1024 * 1024  # of inputs in memory
@@ -120,40 +120,28 @@ def _write_parts(run: Run, stage: Path) -> int:
     parts, rows = 0, 0
     for decision in decisions_of(run):
         if len(part) == most:
-            _write_part(part, stage / f"part-{parts:05}.parquet", last=False)
+            replace_file(stage / f"part-{parts:05}.parquet", parquet(columns_of(part, last=False)))
             parts, rows, part = parts + 1, rows + len(part), []
         part.append(decision)
     if not part:
         raise InputError("no pod was placed: there is nothing to learn from")
-    _write_part(part, stage / f"part-{parts:05}.parquet", last=True)
+    replace_file(stage / f"part-{parts:05}.parquet", parquet(columns_of(part, last=True)))
     return rows + len(part)
 
 
-def _write_part(part: list[Decision], path: Path, *, last: bool) -> None:
-    data = io.BytesIO()
-    frame_of(part, last=last).write_parquet(data)
-    replace_file(path, data.getvalue())
-
-
-def frame_of(part: list[Decision], *, last: bool) -> pl.DataFrame:
+def columns_of(part: list[Decision], *, last: bool) -> dict[str, Array]:
     """Columns: pod, pod_INPUT, node_INPUT (a list over nodes), mask, action, change_FIGURE, done."""
-    import polars as pl
-
     pod_BI = np.stack([decision.pod_I for decision in part])
     node_BNI = np.stack([decision.node_NI for decision in part])
-    mask_BN = np.stack([decision.mask_N for decision in part])
     change_BC = np.stack([decision.change_C for decision in part])
-    columns: dict[str, pl.Series] = {"pod": pl.Series([decision.pod for decision in part], dtype=pl.String)}
-    columns |= {f"pod_{name}": pl.Series(pod_BI[:, i].copy()) for i, name in enumerate(POD_INPUTS)}
-    columns |= {
-        f"node_{name}": pl.Series(np.ascontiguousarray(node_BNI[:, :, i])).cast(pl.List(pl.Float32))
-        for i, name in enumerate(NODE_INPUTS)
-    }
-    columns["mask"] = pl.Series(mask_BN).cast(pl.List(pl.Boolean))
-    columns["action"] = pl.Series([decision.action for decision in part], dtype=pl.Int32)
-    columns |= {f"change_{name}": pl.Series(change_BC[:, c].copy()) for c, name in enumerate(CHANGES)}
-    columns["done"] = pl.Series([last and b == len(part) - 1 for b in range(len(part))], dtype=pl.Boolean)
-    return pl.DataFrame(columns)
+    columns = {"pod": texts([decision.pod for decision in part])}
+    columns |= {f"pod_{name}": figures(pod_BI[:, i]) for i, name in enumerate(POD_INPUTS)}
+    columns |= {f"node_{name}": figures(node_BNI[:, :, i]) for i, name in enumerate(NODE_INPUTS)}
+    columns["mask"] = figures(np.stack([decision.mask_N for decision in part]))
+    columns["action"] = figures(np.array([decision.action for decision in part], np.int32))
+    columns |= {f"change_{name}": figures(change_BC[:, c]) for c, name in enumerate(CHANGES)}
+    columns["done"] = flags([last and b == len(part) - 1 for b in range(len(part))])
+    return columns
 
 
 def _about(run: Run, trace: Trace, seed: int, load: float) -> dict[str, object]:

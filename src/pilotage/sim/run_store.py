@@ -141,7 +141,7 @@ def run_key(spec: RunSpec, identity: list[str] | None = None) -> str:
 
 @cache
 def code_hash() -> str:
-    digest = hashlib.sha256(f"{np.__version__} {version('numba')} {version('scipy')}".encode())
+    digest = hashlib.sha256(f"{np.__version__} {version('numba')} {version('highspy')}".encode())
     for folder in _SOURCES:
         for path in sorted((_PACKAGE / folder).glob("*.[pt]*")):  # modules and tables
             digest.update(f"{folder}/{path.name}\0".encode() + path.read_bytes())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +18,10 @@ from pilotage.sim.compare import Outcome
 from pilotage.sim.results import RunResult
 from pilotage.workloads.files import make_directory, replace_file
 from pilotage.workloads.result_files import dump, table
+from pilotage.workloads.tables import numbers, parquet, texts, wholes
+
+if TYPE_CHECKING:
+    from arro3.core import Array
 
 RUN_KEYS = (
     "trace",
@@ -81,13 +87,9 @@ def _provenance(outcome: Outcome, command: str) -> dict[str, object]:
 
 def _parquet(rows: list[dict[str, object]]) -> bytes:
     """Each column has one type, whatever is in it: those of RunResult."""
-    import polars as pl
-
-    kinds = {"str": pl.String, "int": pl.Int64, "float": pl.Float64}
-    types = {f.name: kinds[str(f.type).removesuffix(" | None")] for f in fields(RunResult) if f.name in rows[0]}
-    data = io.BytesIO()
-    pl.DataFrame(rows, schema=types).write_parquet(data)
-    return data.getvalue()
+    columns: dict[str, Callable[[Any], Array]] = {"str": texts, "int": wholes, "float": numbers}
+    kinds = {f.name: str(f.type).removesuffix(" | None") for f in fields(RunResult) if f.name in rows[0]}
+    return parquet({name: columns[kind]([row[name] for row in rows]) for name, kind in kinds.items()})
 
 
 def openb_table(outcome: Outcome, column: str) -> str:

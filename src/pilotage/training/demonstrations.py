@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,13 +24,13 @@ from pilotage.model.workload import BoolArray, IntArray, PodShape
 from pilotage.policies.encode import encode_nodes, encode_shapes
 from pilotage.training.networks import rows_of
 from pilotage.training.observation import Observation
-
-if TYPE_CHECKING:
-    import polars as pl
+from pilotage.workloads.parquet_reading import read_parquet
 
 REQUESTS = ("cpu_milli", "memory_bytes", "gpu_milli", "gpu_count")
 TIMES = ("placed_at", "ended_at")
-COLUMNS = (*REQUESTS, "gpu_models", "node", "devices", *TIMES)
+ASKED = (*REQUESTS, "gpu_models")  # in the order of PodShape
+COLUMNS = (*ASKED, "node", "devices", *TIMES)
+KINDS = (*["Int64"] * len(REQUESTS), "String", "String", "List(Int64)", *["Float64"] * len(TIMES))
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,9 @@ def read_demonstrations(decisions: Path, nodes: tuple[Node, ...], candidates: in
     """Decisions of `pilotage simulate --out`, played again on its nodes."""
     table = _read_table(decisions)
     state = ClusterState(nodes)
-    shapes = [
-        PodShape(row["cpu_milli"], row["memory_bytes"], row["gpu_milli"], row["gpu_count"], row["gpu_models"])
-        for row in table.iter_rows(named=True)
-    ]
-    chosen = [_position(state, name, decisions, row) for row, name in enumerate(table["node"].to_list())]
-    devices = [sum(1 << d for d in bits or ()) for bits in table["devices"].to_list()]
+    shapes = [PodShape(*asked) for asked in zip(*(table[name] for name in ASKED), strict=True)]
+    chosen = [_position(state, name, decisions, row) for row, name in enumerate(table["node"])]
+    devices = [sum(1 << d for d in bits or ()) for bits in table["devices"]]
     replay = _Playing(state, list(dict.fromkeys(shapes)), candidates, np.random.default_rng(seed))
     for event in _events(table):
         key, shape, node = str(event.row), shapes[event.row], chosen[event.row]
@@ -127,29 +124,23 @@ class _Playing:
         return Demonstrations(Observation(rows_BNI, mask_BN, *place_2BN), torch.tensor(self.actions), digest)
 
 
-def _read_table(path: Path) -> pl.DataFrame:
-    """Rows of placed pods, in the types that `pilotage simulate` writes."""
-    import polars as pl
-
+def _read_table(path: Path) -> dict[str, list[Any]]:
+    """Columns of placed pods, in the types that `pilotage simulate` writes."""
     if not path.is_file():
         raise InputError("no such file", file=path, field="--decisions")
-    try:
-        table = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(f"cannot be read: {str(error)[:120]}", file=path, expected="a Parquet file") from error
-    missing = [name for name in COLUMNS if name not in table.columns]
+    table = read_parquet(path, COLUMNS)
+    missing = [name for name in COLUMNS if name not in table]
     if missing:
         wanted = "decisions.parquet of pilotage simulate --out"
         raise InputError(f"has no column {', '.join(missing)}", file=path, expected=wanted)
-    types = [pl.Int64()] * len(REQUESTS) + [pl.String(), pl.String(), pl.List(pl.Int64)] + [pl.Float64()] * len(TIMES)
-    for name, kind in zip(COLUMNS, types, strict=True):
-        if table.schema[name] not in (kind, pl.Null()):
-            raise InputError(f"is of type {table.schema[name]}", file=path, field=name, expected=f"{kind}")
-    placed = table.select(COLUMNS).filter(pl.col("node").is_not_null())
-    for name in (*REQUESTS, "gpu_models"):
-        if placed[name].null_count():
-            row = int(placed[name].is_null().arg_max() or 0) + 1
-            raise InputError("is empty", file=path, row=row, field=name)
+    for name, kind in zip(COLUMNS, KINDS, strict=True):
+        if table[name].kind not in (kind, "Null"):
+            raise InputError(f"is of type {table[name].kind}", file=path, field=name, expected=kind)
+    rows = [row for row, node in enumerate(table["node"].values) if node is not None]
+    placed = {name: [column.values[row] for row in rows] for name, column in table.items()}
+    for name in ASKED:
+        if None in placed[name]:
+            raise InputError("is empty", file=path, row=placed[name].index(None) + 1, field=name)
     return placed
 
 
@@ -159,9 +150,9 @@ def _position(state: ClusterState, name: str, file: Path, row: int) -> int:
     return state.index[name]
 
 
-def _events(table: pl.DataFrame) -> Iterator[_Event]:
+def _events(table: dict[str, list[Any]]) -> Iterator[_Event]:
     """In order of time. Without times, pods came in the order of rows and stayed."""
-    starts, ends = table["placed_at"].to_list(), table["ended_at"].to_list()
+    starts, ends = table["placed_at"], table["ended_at"]
     events = [_Event(float(row) if start is None else start, True, row) for row, start in enumerate(starts)]
     events += [_Event(end, False, row) for row, end in enumerate(ends) if end is not None and np.isfinite(end)]
     yield from sorted(events)
