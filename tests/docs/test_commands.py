@@ -175,7 +175,7 @@ def test_every_page_is_in_the_index() -> None:
     assert {path.name for path in ROOT.glob("docs/*.md")} - {"index.md"} <= linked
 
 
-def test_tree_for_contributors_shows_real_files() -> None:
+def test_tree_for_contributors_shows_every_module_and_nothing_else() -> None:
     (tree,) = (block for block in blocks("CONTRIBUTING.md", "text") if block.startswith("src/pilotage/"))
     folders: dict[int, str] = {}
     shown = set()
@@ -189,6 +189,8 @@ def test_tree_for_contributors_shows_real_files() -> None:
                 folders = {d: f for d, f in folders.items() if d < depth} | {depth: name}
     packages = {f"src/pilotage/{path.parent.name}/" for path in ROOT.glob("src/pilotage/*/__init__.py")}
     assert packages <= shown
+    modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("src/pilotage/**/*.py") if path.name != "__init__.py"}
+    assert modules - shown == set()
 
 
 # Tables that repeat what the code says
