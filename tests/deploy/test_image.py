@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import subprocess
@@ -57,6 +58,20 @@ def test_the_image_holds_what_the_chart_starts(pods: list[Json]) -> None:
     assert "PILOTAGE_CACHE=/opt/pilotage/cache " in TEXT
     assert copy[2] == "/opt/pilotage/cache/kernels"
     assert "PILOTAGE_CACHE=/var/cache/pilotage" in TEXT
+
+
+def test_sources_have_times_that_layers_keep_before_kernels_are_compiled(tmp_path: Path) -> None:
+    """numba compares the time of a source with the one it noted, to the fraction; an image keeps whole seconds."""
+    runs = [rest for word, rest in stages()["build"] if word == "RUN"]
+    (rounding,) = [i for i, run in enumerate(runs) if "os.utime" in run]
+    (compiling,) = [i for i, run in enumerate(runs) if "doctor --compile" in run]
+    assert rounding < compiling
+    source = tmp_path / "one.py"
+    source.touch()
+    os.utime(source, ns=(1_700_000_000_123_456_789,) * 2)
+    code = runs[rounding].partition('-c "')[2].removesuffix('"').replace("/opt/pilotage/lib", str(tmp_path))
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert source.stat().st_mtime_ns == 1_700_000_000 * 10**9
 
 
 def test_its_interpreter_is_the_one_of_the_tests() -> None:
