@@ -34,6 +34,7 @@ def pages() -> dict[str, str]:
         "reference-settings.md": "\n".join(settings()),
         "reference-metrics.md": "\n".join(metrics()),
         "reference-findings.md": "\n".join(findings()),
+        "reference-http.md": "\n".join(http()),
     }
 
 
@@ -91,12 +92,32 @@ def settings() -> Iterator[str]:
 
 
 def metrics() -> Iterator[str]:
-    """What the scheduler tells Prometheus."""
-    from pilotage.scheduler.metrics import Metrics
+    """What each process tells Prometheus."""
+    from pilotage.load.collecting import Collector
+    from pilotage.load.columns import LoadColumns
+    from pilotage.load.settings import preset
+    from pilotage.model.clock import SystemClock
+    from pilotage.scheduler import metrics as scheduler
+    from pilotage.serving import metrics as serving
 
-    yield "# Metrics of the scheduler\n"
-    found = sorted(Metrics().registry.collect(), key=lambda metric: metric.name)
-    yield from _table(("metric", "type", "meaning"), [(f"`{one.name}`", one.type, one.documentation) for one in found])
+    service, clock = serving.Metrics().registry, SystemClock()
+    Collector(LoadColumns(preset("http://127.0.0.1:9090", "node-exporter"), clock), clock, service, lambda: None)
+    yield "# Metrics\n"
+    yield "Counters end in `_total`, histograms in `_bucket`, `_sum` and `_count`.\n"
+    for title, where, registry in (
+        ("pilotage schedule", "On `--metrics-port` and `--listen`.", scheduler.Metrics().registry),
+        ("pilotage schedule --advise", "On `--metrics-port` and `--listen`.", scheduler.AdviceMetrics().registry),
+        ("pilotage serve", "On its own address; those of load with `--prometheus` or `--load`.", service),
+    ):
+        yield f"## {title}\n"
+        yield f"{where}\n"
+        found = sorted(registry.collect(), key=lambda metric: metric.name)
+        rows = [(f"`{one.name}`", one.type, one.documentation) for one in found]
+        yield from _table(("metric", "type", "meaning"), rows)
+    yield "## pilotage dashboard\n"
+    yield "None: it decides nothing. `/healthz` and `/readyz` say whether it runs and has seen the cluster.\n"
+    yield "## The plugin of kube-scheduler\n"
+    yield "Beside kube-scheduler's own: [plugin.md](plugin.md#metrics).\n"
 
 
 def findings() -> Iterator[str]:
@@ -106,3 +127,70 @@ def findings() -> Iterator[str]:
     yield "# Findings of `pilotage trace check`\n"
     rows = [(f"`{code}`", entry.severity, entry.meaning, entry.advice) for code, entry in CODES.items()]
     yield from _table(("code", "severity", "meaning", "advice"), rows)
+
+
+def http() -> Iterator[str]:
+    """The API of `pilotage serve`, from the description that it gives of itself."""
+    import orjson
+
+    from pilotage.serving.openapi import VERSION, description
+
+    whole: dict[str, Any] = orjson.loads(description(extender=True))
+    yield f"# HTTP API of `pilotage serve`, version {VERSION}\n"
+    yield "A running service has the same as OpenAPI 3.1 at `/openapi.json`. [serve.md](serve.md) explains it.\n"
+    rows = []
+    for path, methods in whole["paths"].items():
+        for method, operation in methods.items():
+            asked = _type(_json_schema(operation.get("requestBody", {})))
+            answered = _type(_json_schema(operation["responses"]["200"]))
+            rows.append((f"`{method.upper()} {path}`", operation["summary"], asked, answered))
+    yield from _table(("request", "does", "body", "answer"), rows)
+    yield "## Refusals\n"
+    statuses = whole["paths"]["/v1/score"]["post"]["responses"]
+    yield "With a body of type `Problem`.\n"
+    refusals = [(f"`{status}`", entry["description"]) for status, entry in statuses.items() if status != "200"]
+    yield from _table(("status", "meaning"), refusals)
+    yield "## Types\n"
+    for name, schema in whole["components"]["schemas"].items():
+        yield f"### {name}\n"
+        if "description" in schema:
+            yield f"{schema['description']}\n"
+        required = schema.get("required", ())
+        fields = [
+            (f"`{field}`", _type(kind), "yes" if field in required else "")
+            for field, kind in schema.get("properties", {}).items()
+        ]
+        if fields:
+            yield from _table(("field", "type", "required"), fields)
+
+
+def _json_schema(content: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = content.get("content", {}).get("application/json", {}).get("schema", {})
+    return found
+
+
+def _type(schema: dict[str, Any]) -> str:
+    """In a few words, with its limits."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(_type(one) for one in schema["anyOf"])
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    limits = "".join(f", {words} {schema[key]}" for key, words in _LIMITS.items() if key in schema)
+    if schema.get("type") == "array":
+        return f"list of {_type(schema.get('items', {}))}{limits}"
+    if isinstance(schema.get("additionalProperties"), dict) and schema["additionalProperties"]:
+        return f"object of {_type(schema['additionalProperties'])}{limits}"
+    return f"{schema.get('type', '')}{limits}"
+
+
+_LIMITS = {
+    "minimum": "at least",
+    "maximum": "at most",
+    "minLength": "length at least",
+    "maxLength": "length at most",
+    "minItems": "at least",
+    "maxItems": "at most",
+}

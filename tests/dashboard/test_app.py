@@ -68,6 +68,17 @@ def test_every_answer_has_the_policy_that_lets_nothing_else_in(served: Served) -
         assert headers["x-content-type-options"] == "nosniff"
 
 
+def test_it_is_alive_at_once_and_ready_when_the_cluster_was_listed(told: Told, locked: Served) -> None:
+    """Probes of kubelets show no token."""
+    assert ask(locked, "/healthz")[::2] == (200, b"ok")
+    assert ask(locked, "/readyz")[::2] == (200, b"ok")
+    told.cluster.synced.clear()
+    try:
+        assert ask(locked, "/readyz")[::2] == (503, b"the cluster is being listed")
+    finally:
+        told.cluster.synced.set()
+
+
 def test_an_explanation_holds_what_was_seen_and_said(served: Served) -> None:
     status, _, body = ask(served, "/api/decisions/1")
     found = json.loads(body)

@@ -44,9 +44,9 @@ def helm(*arguments: object, kubeconfig: Path | None = None, code: int = 0) -> s
     return done.stdout + done.stderr
 
 
-def rendered(*values: str, namespace: str = NAMESPACE) -> list[Json]:
+def rendered(*values: str, release: str = "pilotage") -> list[Json]:
     sets = [word for value in values for word in ("--set", value)]
-    text = helm("template", "pilotage", CHART, "--namespace", namespace, "--kube-version", KUBERNETES, *sets)
+    text = helm("template", release, CHART, "--namespace", NAMESPACE, "--kube-version", KUBERNETES, *sets)
     return [document for document in yaml.safe_load_all(text) if document]
 
 
@@ -87,13 +87,17 @@ async def write_account(client: Client, lab: Lab, account: str, namespace: str =
     return write_private(lab.kubeconfig_of(f"{namespace}-{account}"), json.dumps(admin).encode())
 
 
-_accounts: dict[Path, Path] = {}
+_accounts: dict[tuple[Path, str], Path] = {}
+
+
+async def account_of(lab: Lab, account: str, documents: list[Json]) -> Path:
+    """A kubeconfig of what an account of these documents may do, and nothing else; made once for each lab."""
+    if (lab.directory, account) not in _accounts:
+        async with Client(read_kubeconfig(lab.kubeconfig, None, SystemClock())) as client:
+            await put_rights(client, documents)
+            _accounts[lab.directory, account] = await write_account(client, lab, account)
+    return _accounts[lab.directory, account]
 
 
 async def scheduler_account(lab: Lab) -> Path:
-    """A kubeconfig of what the chart's scheduler may do, and nothing else; made once for each lab."""
-    if lab.directory not in _accounts:
-        async with Client(read_kubeconfig(lab.kubeconfig, None, SystemClock())) as client:
-            await put_rights(client, rendered())
-            _accounts[lab.directory] = await write_account(client, lab, "pilotage-scheduler")
-    return _accounts[lab.directory]
+    return await account_of(lab, "pilotage-scheduler", rendered())

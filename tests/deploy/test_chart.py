@@ -58,7 +58,44 @@ def test_advice_and_the_page_may_only_read() -> None:
     assert {verb for rule in rules(found) for verb in rule["verbs"]} <= READING
     assert of_kind(found, "Role") == {}
     (scheduler,) = of_kind(found, "Deployment")["pilotage-scheduler"]["spec"]["template"]["spec"]["containers"]
-    assert {"--advise", "--no-leader-election"} <= set(scheduler["args"])
+    assert "--advise=/var/lib/pilotage/advice.csv" in scheduler["args"]
+    assert "--profile=default-scheduler=pilotage-pack" in scheduler["args"]
+    assert not [word for word in scheduler["args"] if "lease" in word or "leader" in word]
+    assert {"name": "advice", "mountPath": "/var/lib/pilotage"} in scheduler["volumeMounts"]
+
+
+def test_each_part_is_started_with_the_port_and_the_files_of_its_pod(everything: list[Json]) -> None:
+    """What is mounted is named, and the port that is probed is the one that is listened on."""
+    for pod in pods(everything):
+        (container,) = pod["containers"]
+        (port,) = container["ports"]
+        mounted = [mount["mountPath"] for mount in container["volumeMounts"]]
+        words = [word.partition("=")[2] for word in container["args"]]
+        assert any(word.endswith(str(port["containerPort"])) for word in words) or container["name"] == "kube-scheduler"
+        files = [word for word in words if word.startswith("/")]
+        assert files
+        assert all(any(file.startswith(place) for place in mounted) for file in files), container["name"]
+
+
+def test_the_plugin_asks_the_service_of_the_chart_or_the_one_that_is_named() -> None:
+    parts = ("service.enabled=true", "pluginScheduler.enabled=true")
+
+    def arguments(*values: str) -> Json:
+        text = of_kind(rendered(*values), "ConfigMap")["pilotage-plugin-scheduler"]["data"]["kube-scheduler.yaml"]
+        found: Json = yaml.safe_load(text)["profiles"][0]["pluginConfig"][0]["args"]
+        return found
+
+    ours = arguments(*parts, "pluginScheduler.pluginArgs.deadline=50ms")
+    assert ours.pop("deadline") == "50ms"
+    assert ours == {
+        "url": "https://pilotage-service.pilotage.svc:8443",
+        "caFile": "/etc/pilotage/tls/ca.crt",
+        "certFile": "/etc/pilotage/tls/tls.crt",
+        "keyFile": "/etc/pilotage/tls/tls.key",
+    }
+    assert arguments(parts[1], "pluginScheduler.pluginArgs.socket=/run/s") == {"socket": "/run/s"}
+    said = helm("template", "pilotage", CHART, "--kube-version", "1.36.3", "--set", parts[1], code=1)
+    assert "needs service.enabled" in said
 
 
 def test_the_service_writes_bindings_only_when_it_is_asked_to() -> None:
@@ -99,12 +136,38 @@ def test_nobody_may_call_in_until_it_is_said_who() -> None:
     assert opened["ingress"][0]["ports"] == [{"port": 10259}]
 
 
+def peers(documents: list[Json], part: str, direction: str) -> list[Json]:
+    policy = of_kind(documents, "NetworkPolicy")[f"pilotage-{part}"]["spec"]
+    return [peer for rule in policy["ingress"] for peer in rule["from"]] if direction == "ingress" else policy["egress"]
+
+
+def test_the_plugin_scheduler_reaches_the_service(everything: list[Json]) -> None:
+    (labels,) = {
+        tuple(sorted(deployment["spec"]["selector"]["matchLabels"].items()))
+        for name, deployment in of_kind(everything, "Deployment").items()
+        if name == "pilotage-plugin-scheduler"
+    }
+    assert {"podSelector": {"matchLabels": dict(labels)}} in peers(everything, "service", "ingress")
+    assert [one for one in peers(everything, "plugin-scheduler", "egress") if one["ports"] == [{"port": 8443}]]
+    assert peers(rendered("service.enabled=true"), "service", "ingress") == []
+
+
+def test_the_service_may_ask_prometheus_when_it_is_told_to() -> None:
+    asked = ("service.enabled=true", "service.prometheus=http://prometheus.monitoring:9090")
+    place = "networkPolicy.prometheus.to[0].namespaceSelector.matchLabels.name=monitoring"
+    found = peers(rendered(*asked, place), "service", "egress")
+    allowed = {"ports": [{"port": 9090}], "to": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]}
+    assert allowed in found
+    assert len(peers(rendered(asked[0]), "service", "egress")) == len(found) - 1
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [
         ("scheduler.profils.a=fgd", "profils"),
         ("scheduler.mode=watch", "scheduler.mode|/scheduler/mode"),
         ("scheduler.profiles.default-scheduler=fgd", "default-scheduler"),
+        ("service.prometheus=monitoring:9090", "prometheus"),
         ("pluginScheduler.schedulerName=default-scheduler", "schedulerName"),
         ("tls.source=none", "tls.source|/tls/source"),
         ("scheduler.replicas=0", "replicas"),
@@ -132,28 +195,3 @@ def test_kustomize_has_what_the_chart_says(name: str, values: tuple[str, ...]) -
     built = [one for one in yaml.safe_load_all(done.stdout) if one]
     assert len(built) == len(stored) + 1  # the namespace
     assert {one["metadata"]["labels"]["app.kubernetes.io/managed-by"] for one in built} == {"kustomize"}
-
-
-def instructions(*names: str) -> list[tuple[str, str]]:
-    text = (ROOT / "deploy" / "Containerfile").read_text().replace("\\\n", " ")
-    lines = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
-    return [(name, rest) for name, rest in lines if name in names]
-
-
-def test_the_image_is_made_in_two_stages_and_runs_as_the_user_of_the_chart(everything: list[Json]) -> None:
-    assert len(instructions("FROM")) == 2
-    (user,) = {(c["securityContext"]["runAsUser"], c["securityContext"]["runAsGroup"]) for c in pods(everything)}
-    assert instructions("USER", "ENTRYPOINT")[0] == ("USER", f"{user[0]}:{user[1]}")
-
-
-def test_the_image_holds_what_the_chart_starts(everything: list[Json]) -> None:
-    text = (ROOT / "deploy" / "Containerfile").read_text()
-    (copy,) = {tuple(c["command"]) for c in containers(everything) if c["name"] == "kernels"}
-    assert "PILOTAGE_CACHE=/opt/pilotage/cache " in text
-    assert copy[2] == "/opt/pilotage/cache/kernels"
-    assert "PILOTAGE_CACHE=/var/cache/pilotage" in text
-    ignored = (ROOT / ".containerignore").read_text().splitlines()
-    copied = [sources for _, sources in instructions("COPY") if not sources.startswith("--from")]
-    assert {"hatch_build.py", "plugin", "src"} <= {name for sources in copied for name in sources.split()[:-1]}
-    for sources in copied:
-        assert all(f"!{source}" in ignored for source in sources.split()[:-1])

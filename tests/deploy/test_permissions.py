@@ -1,18 +1,21 @@
-"""The scheduler in a lab with the rights of the chart's account: they are enough, and none is too many."""
+"""Each part in a lab with the rights of its account in the chart: they are enough, and none is too many."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
 
-from deploy.chart import RBAC, of_kind, rendered, scheduler_account
+from deploy.chart import NAMESPACE, account_of, of_kind, path_of, rendered
 from lab.labs import a_lab, eventually, make_namespace, pod
-from pilotage.kube.access import read_kubeconfig
+from pilotage.dashboard.watching import WatchedCluster
+from pilotage.kube.access import Access, read_kubeconfig
 from pilotage.kube.client import Client, Json
 from pilotage.kube.errors import KubeError
 from pilotage.kube.lease import Lease, LeaseSettings, NotLeadingError
@@ -23,12 +26,19 @@ from pilotage.lab.nodes import add, numbered
 from pilotage.model.clock import SystemClock
 from pilotage.model.cluster import Node
 from pilotage.policies.registry import find_policy
+from pilotage.scheduler.advising import Adviser
 from pilotage.scheduler.run import Scheduler
+from pilotage.serving.run import Serving, Settings
 
-ROLE = "pilotage-scheduler"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-TIMES = LeaseSettings(ROLE, "kube-system", lease_seconds=3.0, renew_seconds=2.0, retry_seconds=0.2)
+LEASE = "pilotage-scheduler"
+TIMES = LeaseSettings(LEASE, "kube-system", lease_seconds=3.0, renew_seconds=2.0, retry_seconds=0.2)
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 REFUSED = 403
+POLICY = "best-fit"
+
+Done = Callable[[], bool]
+Work = Callable[[Access, Client, str, Done], Awaitable[None]]  # of a part, in a namespace, until it is done
 
 
 class Permission(NamedTuple):
@@ -53,9 +63,52 @@ def single(rules: list[Json]) -> list[tuple[Permission, Json]]:
     ]
 
 
-DOCUMENTS = rendered()
-ROLES = {kind: of_kind(DOCUMENTS, kind)[ROLE] for kind in ("ClusterRole", "Role")}
-GRANTED = {permission: kind for kind, role in ROLES.items() for permission, _ in single(role["rules"])}
+class Part(NamedTuple):
+    """Of the chart: the release it is rendered as, the values that switch it on, its account, and what it does."""
+
+    release: str
+    values: tuple[str, ...]
+    account: str  # its roles have the same name
+    work: Work
+
+
+@dataclass(frozen=True)
+class Rights:
+    """Of one part, as the chart says."""
+
+    part: Part
+    documents: list[Json]
+
+    @property
+    def roles(self) -> dict[str, Json]:
+        kinds = ("ClusterRole", "Role")
+        found = {kind: of_kind(self.documents, kind).get(self.part.account) for kind in kinds}
+        return {kind: role for kind, role in found.items() if role is not None}
+
+    @property
+    def granted(self) -> dict[Permission, str]:
+        return {permission: kind for kind, role in self.roles.items() for permission, _ in single(role["rules"])}
+
+    async def settled(self, admin: Client, *, without: Permission | None = None) -> None:
+        """Waits until the API server, which hears of roles a moment later, grants all of it but that."""
+        wanted = {permission: permission != without for permission in self.granted}
+
+        async def ask() -> bool | None:
+            return True if {one: await self._allowed(admin, one) for one in wanted} == wanted else None
+
+        await eventually(ask, f"{self.part.account} may do all but {without}")
+
+    async def _allowed(self, admin: Client, permission: Permission) -> bool:
+        resource, _, subresource = permission.resource.partition("/")
+        attributes = {"verb": permission.verb, "group": permission.group, "resource": resource}
+        if subresource:
+            attributes["subresource"] = subresource
+        if self.granted[permission] == "Role":
+            attributes |= {"namespace": "kube-system", "name": LEASE}
+        user = f"system:serviceaccount:{NAMESPACE}:{self.part.account}"
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        review = await admin.create(REVIEWS, {**body, "spec": {"user": user, "resourceAttributes": attributes}})
+        return bool(review["status"]["allowed"])
 
 
 def asked(method: str, path: str, params: Mapping[str, str] | None) -> Permission | None:
@@ -145,17 +198,15 @@ async def serve_pod_groups(client: Client, group: str, version: str) -> None:
     await eventually(served, f"PodGroups of {group} are served")
 
 
-async def all_work(lab: Lab, admin: Client, done: Callable[[], bool]) -> None:
-    """A scheduler with a lease, a pod that fits, one that does not, one that is evicted, a conflict, until `done`."""
-    namespace = await make_namespace(admin)
-    await admin.delete(LEASES, fieldSelector=f"metadata.name={ROLE}")  # that of the test before
+async def schedule(access: Access, admin: Client, namespace: str, done: Done) -> None:
+    """With a lease, a pod that fits, one that does not, one that is evicted, and a conflict."""
+    await admin.delete(LEASES, fieldSelector=f"metadata.name={LEASE}")  # that of the test before
     for name, cpu in (("fits", "10m"), ("large", "900"), ("goes", "800")):
         manifest = pod(name, scheduler="pilotage", cpu=cpu)
         await admin.create(f"/api/v1/namespaces/{namespace}/pods", manifest)
-    access = read_kubeconfig(await scheduler_account(lab), None, SystemClock())
     async with Client(access) as client:
         lease = Lease(access, "one", SystemClock(), TIMES)
-        scheduler = Scheduler(client, {"pilotage": find_policy("best-fit")}, SystemClock(), lease=lease)
+        scheduler = Scheduler(client, {"pilotage": find_policy(POLICY)}, SystemClock(), lease=lease)
         stop = asyncio.Event()
         running = asyncio.create_task(scheduler.run(stop))
 
@@ -173,33 +224,97 @@ async def all_work(lab: Lab, admin: Client, done: Callable[[], bool]) -> None:
         finally:
             stop.set()
             await running
-    await admin.delete(f"/api/v1/namespaces/{namespace}/pods", gracePeriodSeconds="0")
 
 
-def test_the_account_may_do_all_that_the_scheduler_does_and_no_more(gang_lab: Lab, answers: Answers) -> None:
-    def done() -> bool:
-        return set(GRANTED) <= set(answers.statuses)
-
-    in_lab(gang_lab, lambda admin: all_work(gang_lab, admin, done))
-    assert answers.refused() == set()
-    assert set(answers.statuses) == set(GRANTED)
-
-
-@pytest.mark.parametrize("permission", GRANTED, ids=str)
-def test_it_misses(permission: Permission, gang_lab: Lab, answers: Answers) -> None:
-    """Without one of its permissions the scheduler is refused exactly that."""
-    role = ROLES[GRANTED[permission]]
-    place = f"/namespaces/{role['metadata']['namespace']}/roles" if GRANTED[permission] == "Role" else "/clusterroles"
-    path = f"{RBAC}{place}/{ROLE}"
-    fewer = [rule for one, rule in single(role["rules"]) if one != permission]
-
-    async def test(admin: Client) -> None:
-        await scheduler_account(gang_lab)
-        await admin.patch(path, {"rules": fewer})
+async def advise(access: Access, admin: Client, namespace: str, done: Done) -> None:
+    async with Client(access) as client:
+        stop = asyncio.Event()
+        adviser = Adviser(client, {"default-scheduler": find_policy(POLICY)}, SystemClock())
+        running = asyncio.create_task(adviser.run(stop))
         try:
-            await all_work(gang_lab, admin, lambda: permission in answers.refused())
+            await until(done)
         finally:
-            await admin.patch(path, {"rules": role["rules"]})
+            stop.set()
+            await running
 
-    in_lab(gang_lab, test)
+
+async def serve(access: Access, admin: Client, namespace: str, done: Done) -> None:
+    """Binds a pod for kube-scheduler, and again, which is a conflict."""
+    nodes, _ = await admin.list_all("/api/v1/nodes")
+    made = await admin.create(f"/api/v1/namespaces/{namespace}/pods", pod("one", scheduler="elsewhere", cpu="10m"))
+    places = itertools.cycle((nodes[0]["metadata"]["name"], "elsewhere"))
+    asked_for = {"PodName": "one", "PodNamespace": namespace, "PodUID": made["metadata"]["uid"]}
+    async with Serving(Settings((POLICY,), port=0, access=access), SystemClock()).running() as serving:
+
+        async def ask() -> bool | None:
+            url = f"http://127.0.0.1:{serving.port}/extender/bind"
+            async with aiohttp.ClientSession() as session:
+                await session.post(url, json={**asked_for, "Node": next(places)})
+            return done() or None
+
+        await eventually(ask, "all requests have been made")
+
+
+async def show(access: Access, admin: Client, namespace: str, done: Done) -> None:
+    async with Client(access) as client:
+        watching = asyncio.create_task(WatchedCluster(client, SystemClock()).run())
+        try:
+            await until(done)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+
+async def until(done: Done) -> None:
+    async def ask() -> bool | None:
+        return done() or None
+
+    await eventually(ask, "all requests have been made")
+
+
+PARTS = {
+    "scheduler": Part("pilotage", (), "pilotage-scheduler", schedule),
+    "adviser": Part("adviser", ("scheduler.mode=advise",), "adviser-pilotage-scheduler", advise),
+    "service": Part("pilotage", ("service.enabled=true", "service.binds=true"), "pilotage-service", serve),
+    "dashboard": Part("pilotage", ("dashboard.enabled=true",), "pilotage-dashboard", show),
+}
+RIGHTS = {name: Rights(part, rendered(*part.values, release=part.release)) for name, part in PARTS.items()}
+EACH = [(name, permission) for name, rights in RIGHTS.items() for permission in rights.granted]
+
+
+async def work(lab: Lab, admin: Client, rights: Rights, done: Done, *, without: Permission | None = None) -> None:
+    """A part does what it does until `done`, with its rights, or with all but one of them."""
+    access = read_kubeconfig(await account_of(lab, rights.part.account, rights.documents), None, SystemClock())
+    namespace = await make_namespace(admin)
+    kind = rights.granted[without] if without is not None else "ClusterRole"
+    role = rights.roles[kind]
+    fewer = [rule for one, rule in single(role["rules"]) if one != without]
+    path = f"{path_of(role)}/{rights.part.account}"
+    await admin.patch(path, {"rules": fewer})
+    try:
+        await rights.settled(admin, without=without)
+        await rights.part.work(access, admin, namespace, done)
+    finally:
+        await admin.patch(path, {"rules": role["rules"]})
+        await rights.settled(admin)  # the next test begins with all of them
+        await admin.delete(f"/api/v1/namespaces/{namespace}/pods", gracePeriodSeconds="0")
+
+
+@pytest.mark.parametrize("part", RIGHTS)
+def test_its_account_may_do_all_that_a_part_does_and_no_more(part: str, gang_lab: Lab, answers: Answers) -> None:
+    rights = RIGHTS[part]
+    in_lab(gang_lab, lambda admin: work(gang_lab, admin, rights, lambda: set(rights.granted) <= set(answers.statuses)))
+    assert answers.refused() == set()
+    assert set(answers.statuses) == set(rights.granted)
+
+
+@pytest.mark.parametrize(("part", "permission"), EACH, ids=str)
+def test_it_misses(part: str, permission: Permission, gang_lab: Lab, answers: Answers) -> None:
+    """Without one of its permissions a part is refused exactly that."""
+    rights = RIGHTS[part]
+
+    def done() -> bool:
+        return permission in answers.refused()
+
+    in_lab(gang_lab, lambda admin: work(gang_lab, admin, rights, done, without=permission))
     assert answers.refused() == {permission}

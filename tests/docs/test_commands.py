@@ -141,6 +141,34 @@ def test_slow_commands_have_the_options_they_use(document: str, tmp_path: Path) 
             assert not word.startswith("--") or word in done.stdout, f"{command.line}: no {word}"
 
 
+def options_of(names: list[str], directory: Path) -> set[str]:
+    done = run([*names, "--help"], directory, {**os.environ, "COLUMNS": "200"})
+    assert done.returncode == 0, f"there is no {' '.join(names)}"
+    return set(re.findall(r"--[\w-]+", done.stdout))
+
+
+def test_what_users_of_other_projects_are_told_to_type_exists(tmp_path: Path) -> None:
+    """Code spans of docs/coming-from.md that name a command without `pilotage` in front."""
+    rows = [line.split("|")[2] for line in prose("docs/coming-from.md").splitlines() if line.startswith("| ")]
+    spans = [shlex.split(span) for row in rows for span in _SPAN.findall(row)]
+    chosen = [words for words in spans if words[0] in ("train", "gang", "lab") and len(words) > 1]
+    chosen += [words for words in spans if words[0] in ("schedule", "serve", "record")]
+    assert len(chosen) > 20
+    known: dict[str, set[str]] = {}
+    for words in chosen:
+        depth = 3 if words[:2] == ["lab", "nodes"] else 2 if words[0] in ("train", "gang", "lab") else 1
+        names = words[:depth]
+        if " ".join(names) not in known:
+            known[" ".join(names)] = options_of(names, tmp_path)
+        assert {word for word in words if word.startswith("--")} <= known[" ".join(names)], words
+
+
+def test_their_options_have_ours(tmp_path: Path) -> None:
+    rows = table("docs/coming-from.md", "### Options of their agents, and of `train dqn`")
+    ours = {word.strip("` ") for row in rows for word in row[1].split(",")}
+    assert ours <= options_of(["train", "dqn"], tmp_path)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_make_targets_exist(document: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -175,7 +203,7 @@ def test_every_page_is_in_the_index() -> None:
     assert {path.name for path in ROOT.glob("docs/*.md")} - {"index.md"} <= linked
 
 
-def test_tree_for_contributors_shows_real_files() -> None:
+def test_tree_for_contributors_shows_every_module_and_nothing_else() -> None:
     (tree,) = (block for block in blocks("CONTRIBUTING.md", "text") if block.startswith("src/pilotage/"))
     folders: dict[int, str] = {}
     shown = set()
@@ -189,6 +217,8 @@ def test_tree_for_contributors_shows_real_files() -> None:
                 folders = {d: f for d, f in folders.items() if d < depth} | {depth: name}
     packages = {f"src/pilotage/{path.parent.name}/" for path in ROOT.glob("src/pilotage/*/__init__.py")}
     assert packages <= shown
+    modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("src/pilotage/**/*.py") if path.name != "__init__.py"}
+    assert modules - shown == set()
 
 
 # Tables that repeat what the code says

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from pilotage.serving.openapi import description
+from pilotage.workloads.check import CODES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -43,8 +47,20 @@ def test_the_reference_names_every_command_with_its_options(site: Path) -> None:
 
 def test_the_reference_names_settings_metrics_and_findings(site: Path) -> None:
     assert "pods_per_node" in (site / "reference-settings.html").read_text()
-    assert "scheduler_pending_pods" in (site / "reference-metrics.html").read_text()
-    assert "P0001" in (site / "reference-findings.html").read_text()
+    metrics = (site / "reference-metrics.html").read_text()
+    for name in ("scheduler_pending_pods", "pilotage_advised_pods", "pilotage_serve_requests", "pilotage_load_queries"):
+        assert f"<code>{name}</code>" in metrics
+    findings = (site / "reference-findings.html").read_text()
+    assert all(f"<code>{code}</code>" in findings for code in CODES)
+
+
+def test_the_reference_describes_the_http_api(site: Path) -> None:
+    page = (site / "reference-http.html").read_text()
+    described = json.loads(description(extender=True))
+    for path, methods in described["paths"].items():
+        assert all(f"<code>{method.upper()} {path}</code>" in page for method in methods)
+    for name in described["components"]["schemas"]:
+        assert f'<h3 id="{name.lower()}">' in page
 
 
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:

@@ -10,11 +10,15 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import aiohttp
 import psutil
 import pytest
 
 from deploy.chart import scheduler_account
 from lab.labs import eventually, make_namespace, pod
+from pilotage.dashboard.serving import place_of
+from pilotage.dashboard.serving import serving as dashboard_serving
+from pilotage.dashboard.watching import WatchedCluster
 from pilotage.kube.access import find_access, read_kubeconfig
 from pilotage.kube.client import Client
 from pilotage.kube.errors import KubeError, UnreachableError
@@ -23,9 +27,13 @@ from pilotage.model.clock import SystemClock
 from pilotage.model.errors import InputError, PilotageError
 from pilotage.policies.registry import find_policy
 from pilotage.scheduler.endpoint import EndpointSettings
+from pilotage.serving.run import Settings
+from pilotage.serving.security import Security
 from scheduler.live import a_scheduler
+from serving.services import a_question, a_service
 
 PRIVATE = 0o600
+CALLERS = "a-token-that-callers-have-to-show"
 
 
 class Fires:
@@ -45,7 +53,7 @@ def token_of(kubeconfig: Path) -> str:
 def test_no_credential_is_in_any_log_at_debug_level(
     lab: Lab, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A scheduler that works, one that is refused, and one that reaches nobody."""
+    """A scheduler that works, and a request that is refused."""
     told: list[str] = []
 
     async def test(client: Client) -> str:
@@ -72,11 +80,80 @@ def test_no_credential_is_in_any_log_at_debug_level(
     with caplog.at_level(logging.DEBUG):
         token = in_lab(lab, test)
     written = capsys.readouterr()
-    everything = caplog.text + written.out + written.err + "".join(told)
-    assert len(token) > 100
+    expect_untold(logged(caplog) + written.out + written.err + "".join(told), token)
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> str:
+    """Lines, and the fields that formatters may write beside them."""
+    return caplog.text + "".join(repr(vars(record)) for record in caplog.records)
+
+
+def expect_untold(everything: str, *credentials: str) -> None:
     assert len(everything) > 100
-    assert token not in everything
-    assert token.rpartition(".")[2] not in everything  # its signature
+    for credential in credentials:
+        assert len(credential) > 20
+        assert credential not in everything
+        assert credential.rpartition(".")[2] not in everything  # the signature of a token
+
+
+async def statuses(url: str, *shown: str) -> list[int]:
+    """What is answered to those who show these tokens."""
+    found = []
+    async with aiohttp.ClientSession() as session:
+        for token in shown:
+            headers = {"Authorization": f"Bearer {token}"}
+            async with session.post(url, json=a_question([]), headers=headers) as answer:
+                found.append(answer.status)
+    return found
+
+
+def test_no_credential_is_in_a_log_of_the_service_at_debug_level(
+    lab: Lab, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Asked with its token, with another one, and after it read a new one; following a cluster with an account."""
+    path, other = tmp_path / "token", "a-token-of-somebody-else"
+    path.write_text(CALLERS)
+    caplog.set_level(logging.INFO, logger="numba")
+    with caplog.at_level(logging.DEBUG):
+        kubeconfig = in_lab(lab, lambda client: scheduler_account(lab))
+        access = read_kubeconfig(kubeconfig, None, SystemClock())
+        settings = Settings(("best-fit",), port=0, access=access, security=Security(token_file=path))
+        with a_service(settings) as serving:
+            url = f"http://127.0.0.1:{serving.port}/v1/score"
+            assert asyncio.run(statuses(url, other, CALLERS))[0] == 401
+            path.write_text("short")  # is refused, with a line about the file
+            assert not asyncio.run(serving.reload())
+            told = repr(serving.settings) + repr(serving)
+    written = capsys.readouterr()
+    expect_untold(logged(caplog) + written.out + written.err + told, CALLERS, other, token_of(kubeconfig))
+    assert "unauthenticated" in logged(caplog)
+
+
+def test_no_credential_is_in_a_log_of_the_dashboard_at_debug_level(
+    lab: Lab, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "token"
+    path.write_text(CALLERS)
+    place = place_of("127.0.0.1:0", path)
+
+    async def test(client: Client) -> str:
+        kubeconfig = await scheduler_account(lab)
+        async with Client(read_kubeconfig(kubeconfig, None, SystemClock())) as own:
+            watched = WatchedCluster(own, SystemClock())
+            running = asyncio.create_task(watched.run())  # what it may not watch, events, it says
+            async with dashboard_serving(watched, SystemClock(), place) as page:
+                await watched.synced.wait()
+                assert await statuses(f"{page.url}api/session", CALLERS, "a-token-of-somebody-else") == [204, 401]
+                told = repr(place) + repr(page) + repr(watched.overview())
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        expect_untold(told, CALLERS, token_of(kubeconfig), place.guard.cookie)
+        return token_of(kubeconfig)
+
+    with caplog.at_level(logging.DEBUG):
+        token = in_lab(lab, test)
+    written = capsys.readouterr()
+    expect_untold(logged(caplog) + written.out + written.err, CALLERS, token, place.guard.cookie)
 
 
 def unreachable(tmp_path: Path, server: str) -> Path:

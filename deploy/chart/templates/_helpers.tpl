@@ -26,6 +26,15 @@ app.kubernetes.io/component: {{ .part }}
 {{ .Values.tls.secretName | default (printf "%s-tls" (include "pilotage.name" .)) }}
 {{- end }}
 
+{{- define "pilotage.dashboardToken" -}}
+{{ .Values.dashboard.tokenSecret | default (printf "%s-dashboard-token" (include "pilotage.name" .)) }}
+{{- end }}
+
+{{/* Address of the service inside the cluster; its certificate has this name. */}}
+{{- define "pilotage.serviceUrl" -}}
+https://{{ include "pilotage.name" . }}-service.{{ .Release.Namespace }}.svc:{{ .Values.service.port }}
+{{- end }}
+
 {{- define "pilotage.priorityClass" -}}
 {{ .Values.priorityClass.name | default (include "pilotage.name" .) }}
 {{- end }}
@@ -85,6 +94,7 @@ initContainers:
       - {name: cache, mountPath: /var/cache/pilotage}
 {{- end }}
 
+{{/* Both end with a list that a part may go on with. */}}
 {{- define "pilotage.mounts" -}}
 volumeMounts:
   - {name: cache, mountPath: /var/cache/pilotage}
@@ -142,13 +152,10 @@ subjects:
   - {kind: ServiceAccount, name: {{ include "pilotage.name" .root }}-{{ .part }}, namespace: {{ .root.Release.Namespace }}}
 {{- end }}
 
-{{/* What a reader of the cluster's state needs; the only rules of --advise and of the dashboard. */}}
+{{/* What every part that keeps the cluster's state needs. */}}
 {{- define "pilotage.readRules" -}}
 - apiGroups: [""]
   resources: [namespaces, nodes, pods]
-  verbs: [list, watch]
-- apiGroups: [scheduling.k8s.io, scheduling.x-k8s.io, scheduling.volcano.sh]  # gangs, where the API serves them
-  resources: [podgroups]
   verbs: [list, watch]
 {{- end }}
 
@@ -195,4 +202,15 @@ spec:
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels: {{- include "pilotage.selector" . | nindent 6 }}
+{{- end }}
+
+{{/* A destination of the values: its ports, and whom it is. */}}
+{{- define "pilotage.egress" -}}
+ports:
+  {{- range .ports }}
+  - {port: {{ . }}}
+  {{- end }}
+{{- with .to }}
+to: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}

@@ -79,7 +79,7 @@ def _place(
 
 def loopback_place(address: str) -> Place:
     """Of a page inside a process that has more to do: it never leaves the machine."""
-    from pilotage.dashboard.access import is_loopback
+    from pilotage.kube.listening import is_loopback
 
     if not is_loopback(address.rpartition(":")[0].strip("[]")):
         expected = "a loopback address; elsewhere pilotage dashboard with a token, or kubectl port-forward"

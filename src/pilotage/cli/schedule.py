@@ -143,7 +143,7 @@ def schedule(
         from pilotage.cli.schedule_advising import run_adviser
 
         work.close()
-        work = run_adviser(policies, settings, cluster, advise, metrics_port)
+        work = run_adviser(policies, settings, cluster, advise, metrics_port, endpoint)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # a third less time per request
         figures = runner.run(work)
     if report is not None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pilotage.policies.api import Policy
     from pilotage.scheduler.advising import Adviser
+    from pilotage.scheduler.endpoint import EndpointSettings
     from pilotage.scheduler.run import Settings
 
 WRITTEN_EVERY = 60.0  # seconds
@@ -27,14 +28,14 @@ async def run_adviser(
     cluster: tuple[Path | None, str | None],
     out: Path,
     metrics_port: int | None,
+    endpoint: EndpointSettings | None = None,
 ) -> dict[str, float]:
     """Until it is told to end. SIGUSR1: write and report now."""
     from pilotage.kube.access import find_access
     from pilotage.kube.client import Client
-    from pilotage.kube.many import first_of
     from pilotage.model.clock import SystemClock
     from pilotage.scheduler.advising import Adviser
-    from pilotage.scheduler.metrics import Metrics
+    from pilotage.scheduler.endpoint import answering
     from pilotage.scheduler.status_pages import serve_status
 
     if out.suffix not in (".csv", ".parquet"):
@@ -48,21 +49,12 @@ async def run_adviser(
     loop.add_signal_handler(signal.SIGUSR1, now.set)
     async with Client(find_access(*cluster), agent="pilotage-adviser") as client:
         adviser = Adviser(client, policies, SystemClock(), settings, say)
-        pages = serve_status(metrics_port, Metrics().registry, adviser.journal) if metrics_port is not None else None
-        task = asyncio.create_task(adviser.run(stop))
-        task.add_done_callback(lambda _: stop.set())
-        await first_of(adviser.synced, stop)
-        say(f"advises only, on pods of {', '.join(f'{name} by {policy.name}' for name, policy in policies.items())}")
+        registry = adviser.metrics.registry
+        pages = serve_status(metrics_port, registry, adviser.journal) if metrics_port is not None else None
         try:
-            while not stop.is_set():
-                await first_of(stop, now, timeout=WRITTEN_EVERY)
-                write_table(adviser, out)
-                if now.is_set():
-                    now.clear()
-                    print_report(adviser.report())
+            async with answering(endpoint, registry, adviser.missing):
+                await _advise(adviser, out, stop, now)
         finally:
-            stop.set()
-            await task
             if pages is not None:
                 await asyncio.to_thread(pages.shutdown)
                 pages.server_close()
@@ -70,6 +62,26 @@ async def run_adviser(
         figures = adviser.report()
     print_report(figures)
     return figures
+
+
+async def _advise(adviser: Adviser, out: Path, stop: asyncio.Event, now: asyncio.Event) -> None:
+    from pilotage.kube.many import first_of
+
+    task = asyncio.create_task(adviser.run(stop))
+    task.add_done_callback(lambda _: stop.set())
+    await first_of(adviser.synced, stop)
+    watched = ", ".join(f"{name} by {policy.name}" for name, policy in adviser.profiles.items())
+    console().print(f"advises only, on pods of {watched}")
+    try:
+        while not stop.is_set():
+            await first_of(stop, now, timeout=WRITTEN_EVERY)
+            write_table(adviser, out)
+            if now.is_set():
+                now.clear()
+                print_report(adviser.report())
+    finally:
+        stop.set()
+        await task
 
 
 def write_table(adviser: Adviser, path: Path) -> None:

@@ -7,17 +7,15 @@ other sites cannot use, and from which the token cannot be found.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 
 from starlette.requests import HTTPConnection
 
+from pilotage.kube.listening import LONGEST_TOKEN, SHORTEST_TOKEN
 from pilotage.model.errors import InputError
 
 COOKIE = "pilotage-dashboard"
-SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -60,27 +58,3 @@ def _host(header: str) -> str:
     if header.startswith("["):
         return header[1:].partition("]")[0]
     return header.partition(":")[0].lower()
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def read_token(path: Path) -> str:
-    """The only line of a file."""
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(LONGEST_TOKEN + 2)
-        token = content.decode("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not plain text"
-        raise InputError(f"cannot be read: {reason}", file=path, expected="a file with the token") from None
-    if not SHORTEST_TOKEN <= len(token) <= LONGEST_TOKEN or not token.isprintable() or " " in token:
-        problem = f"a token of {len(token)} characters"
-        raise InputError(
-            problem, file=path, expected=f"one line of at least {SHORTEST_TOKEN} characters without blanks"
-        )
-    return token

@@ -52,6 +52,7 @@ class Dashboard:
         routes = [
             Route("/", self._page),
             Route("/healthz", self._healthz),
+            Route("/readyz", self._readyz),
             Route("/api/session", self._session, methods=["POST"]),
             Route("/api/events", self._guarded(self._events)),
             Route("/api/decisions/{number:int}", self._guarded(self._decision)),
@@ -83,6 +84,11 @@ class Dashboard:
 
     async def _healthz(self, request: Request) -> Response:
         return Response("ok", media_type="text/plain")
+
+    async def _readyz(self, request: Request) -> Response:
+        """A page that may be old is shown, with a line that says so; one of a cluster never seen is not worth it."""
+        missing = self.source.overview().missing
+        return Response(missing or "ok", 503 if missing else 200, media_type="text/plain")
 
     async def _session(self, request: Request) -> Response:
         """The token becomes a cookie."""

@@ -22,6 +22,7 @@ def _pending(pod: PodView, reason: str) -> PendingPod:
 
 
 def pods_on(cache: ClusterCache, node: str) -> list[OnNode] | None:
+    cache.refresh()  # also when no page has asked for the tables yet
     n = cache.state.index.get(node)
     if n is None:
         return None

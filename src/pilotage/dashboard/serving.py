@@ -11,9 +11,10 @@ from pathlib import Path
 
 import uvicorn
 
-from pilotage.dashboard.access import Guard, is_loopback, read_token
+from pilotage.dashboard.access import Guard
 from pilotage.dashboard.app import Dashboard
 from pilotage.dashboard.source import Source
+from pilotage.kube.listening import is_loopback, read_token
 from pilotage.model.clock import Clock
 from pilotage.model.errors import InputError
 

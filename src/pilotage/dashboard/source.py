@@ -133,6 +133,7 @@ class Overview:
     title: str  # what is watched
     shadow: str = ""  # name of the policy that is asked beside the one that decides
     problem: str = ""  # why what is shown may be old
+    missing: str = ""  # what has not been read yet; empty: the cluster was seen as a whole
     figures: Mapping[str, float] = field(default_factory=dict)  # curves of its own, such as "reward"
     policies: Mapping[str, str] = field(default_factory=dict)  # by schedulerName, where it is known
 

@@ -96,11 +96,11 @@ class WatchedCluster:
 
     def overview(self) -> Overview:
         when, text = self._fault
-        problem = text if self.clock.now() - when < FAULT_SECONDS else ""
-        if not self.synced.is_set() and not problem:
-            problem = "the cluster is being listed"
+        fault = text if self.clock.now() - when < FAULT_SECONDS else ""
+        missing = "" if self.synced.is_set() else "the cluster is being listed"
         advisor = self.advisor
-        return Overview(self.client.access.server, advisor.name if advisor is not None else "", problem)
+        shadow = advisor.name if advisor is not None else ""
+        return Overview(self.client.access.server, shadow, fault or missing, missing)
 
     def nodes(self) -> NodeTable:
         return NodeTable.of(self.cache)

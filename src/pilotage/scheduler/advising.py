@@ -25,6 +25,7 @@ from pilotage.policies.api import Policy
 from pilotage.policies.journal import Attempt, Journal
 from pilotage.scheduler.cycle import Advice, Cycle
 from pilotage.scheduler.following import Follow
+from pilotage.scheduler.metrics import AdviceMetrics
 from pilotage.scheduler.run import Settings
 
 ROWS_KEPT = 200_000  # of the table; counts go on
@@ -77,6 +78,8 @@ class Adviser:
         self.cycle = Cycle(self.cache, dict(self.profiles), self.settings.seed)
         self.mixture, self.readying = Mixture(self.cache, self.settings.mix), Readying()
         self.synced = asyncio.Event()
+        self.metrics = AdviceMetrics()
+        self.metrics.overcommitted.set_function(lambda: self.cache.overcommitted)
         self._counts: Counter[str] = Counter()
         self._rank_sum = 0
 
@@ -94,6 +97,10 @@ class Adviser:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    def missing(self) -> str:
+        """What keeps it from advising, "" for nothing."""
+        return "" if self.synced.is_set() else "the state of the cluster has not been read yet"
+
     def _before_bound(self, pod: PodView, node: str) -> None:
         if pod.scheduler not in self.profiles:
             return
@@ -105,14 +112,15 @@ class Adviser:
         attempt = Attempt(moment.timestamp(), instance, pod.scheduler, policy, pod.uid, pod.key, pod.shape, pod.group)
         decision = self.journal.add(attempt, advice.outcome)
         self.rows.append(_row(timestamp(moment), pod, policy, node, advice, decision.why))
-        self._count(advice, node)
+        self._count(pod.scheduler, advice, node)
 
-    def _count(self, advice: Advice, node: str) -> None:
+    def _count(self, profile: str, advice: Advice, node: str) -> None:
         outcome = advice.outcome
         kind = "same" if isinstance(outcome, Scheduled) and outcome.node == node else "elsewhere"
         if not isinstance(outcome, Scheduled):
             kind = "would_wait" if isinstance(outcome, Unschedulable) else "failed"
         self._counts[kind] += 1
+        self.metrics.advised.labels(kind, profile).inc()
         if advice.rank:
             self._counts["ranked"] += 1
             self._rank_sum += advice.rank

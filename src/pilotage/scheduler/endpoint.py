@@ -15,6 +15,7 @@ from pathlib import Path
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from pilotage.kube.listening import is_loopback
 from pilotage.model.errors import InputError
 
 CLOSING_SECONDS = 1.0
@@ -45,7 +46,7 @@ class EndpointSettings:
     def context(self) -> ssl.SSLContext | None:
         """How it encrypts; off loopback it must."""
         if self.tls is None:
-            if not ip_address(self.address).is_loopback:
+            if not is_loopback(self.address):
                 problem = "would answer other machines in the clear"
                 raise InputError(problem, field="--listen", expected="--tls DIR with tls.crt and tls.key")
             return None

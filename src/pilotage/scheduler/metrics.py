@@ -8,6 +8,22 @@ SECONDS = (0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
 LONG_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 
 
+class AdviceMetrics:
+    """Of an adviser, which decides and does nothing."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.advised = Counter(
+            "pilotage_advised_pods",
+            "Pods that others bound, by what would have been done: same, elsewhere, would_wait, failed.",
+            ["result", "profile"],
+            registry=registry,
+        )
+        self.overcommitted = Gauge(
+            "pilotage_overcommitted_pods", "Pods that others bound where there was no room.", registry=registry
+        )
+
+
 class Metrics:
     """One set per scheduler, in a registry of its own."""
 

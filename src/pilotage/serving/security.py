@@ -5,13 +5,11 @@ from __future__ import annotations
 import hmac
 import ssl
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 
+from pilotage.kube.listening import is_loopback, read_token
 from pilotage.model.errors import InputError
 from pilotage.serving.problems import RefusedError
-
-MIN_TOKEN, MAX_TOKEN = 16, 4096
 
 
 @dataclass(frozen=True)
@@ -68,22 +66,7 @@ class Security:
     def token(self) -> bytes | None:
         if self.token_file is None:
             return None
-        try:
-            content = self.token_file.read_bytes().strip()
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", file=self.token_file) from error
-        if not MIN_TOKEN <= len(content) <= MAX_TOKEN or not content.isascii():
-            raise InputError(
-                "is no token", file=self.token_file, expected=f"{MIN_TOKEN} to {MAX_TOKEN} ASCII characters"
-            )
-        return content
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        return read_token(self.token_file).encode()
 
 
 @dataclass
