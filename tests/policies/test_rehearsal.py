@@ -11,7 +11,7 @@ import pytest
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.workload import PodShape
 from pilotage.policies.api import WorkloadMix
-from pilotage.policies.practice import TOGETHER, practised
+from pilotage.policies.practice import TOGETHER, practised, usual_runs
 from pilotage.policies.priced import LAYOUT, Priced
 from pilotage.policies.registry import find_policy
 from pilotage.policies.rehearsal import Rehearsal, race
@@ -65,10 +65,10 @@ def test_the_first_of_equals_is_taken(good: Priced) -> None:
 def test_practice_never_ends_below_its_start_and_is_repeatable(good: Priced, bad: Priced) -> None:
     rehearsal = Rehearsal(mix_on(NODES))
     before = np.mean([rehearsal.value(bad, order) for order in range(6)])
-    found, value = practised(bad, (good, bad), rehearsal)
+    found, value = practised(bad, (good, bad), rehearsal, 120)
     assert value > before  # there is much to better
     assert value == pytest.approx(np.mean([rehearsal.value(found, order) for order in range(6)]))
-    again, _ = practised(bad, (good, bad), Rehearsal(mix_on(NODES)))
+    again, _ = practised(bad, (good, bad), Rehearsal(mix_on(NODES)), 120)
     assert (again.parameters == found.parameters).all()
 
 
@@ -112,7 +112,7 @@ def test_a_prepared_policy_comes_from_the_chosen_valuation_and_is_kept(good: Pri
     policy, mix = Rehearsed("both@1", (bad, good)), mix_on(NODES)
     ready = policy.prepare(mix)
     assert isinstance(ready, Priced)
-    found, _ = practised(good, (bad, good), Rehearsal(mix))
+    found, _ = practised(good, (bad, good), Rehearsal(mix), usual_runs(Rehearsal(mix)))
     assert (ready.prices == found.prepare(mix).prices).all()
     assert ready.summary.endswith("from valuation 2 of 2")
     assert policy.prepare(mix_on(NODES)) is ready

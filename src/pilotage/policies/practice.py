@@ -44,20 +44,25 @@ def usual_steps() -> FloatArray:
     return np.concatenate([np.full(size, UNLIKE_OTHERS.get(name, USUAL_STEP)) for name, size in LAYOUT.items()])
 
 
-def practised(start: Priced, others: Sequence[Priced], rehearsal: Rehearsal) -> tuple[Priced, float]:
+def usual_runs(rehearsal: Rehearsal) -> int:
+    return min(max(DECISIONS // max(rehearsal.pods, 1), FEWEST_RUNS), MOST_RUNS)
+
+
+def practised(
+    start: Priced, others: Sequence[Priced], rehearsal: Rehearsal, runs: int, orders: int = ORDERS
+) -> tuple[Priced, float]:
     """The best variant of `start` that was found, and its value in the rehearsal; `others` lend their parts."""
-    runs = min(max(DECISIONS // max(rehearsal.pods, 1), FEWEST_RUNS), MOST_RUNS)
-    best = _Tried(start.parameters, rehearsal, start)
+    best = _Tried(start.parameters, rehearsal, start, orders)
     best.go_on(None)
     variants = _Variants([other.parameters for other in others])
     while runs > 0:
-        tried = _Tried(variants.next_of(best.parameters), rehearsal, start)
+        tried = _Tried(variants.next_of(best.parameters), rehearsal, start, orders)
         tried.go_on(best)
         runs -= len(tried.values)
         if tried.better_than(best):
             variants.step = tried.parameters - best.parameters
             best = tried
-    return replace(start, parameters=best.parameters), sum(best.values) / ORDERS
+    return replace(start, parameters=best.parameters), sum(best.values) / orders
 
 
 @dataclass
@@ -65,18 +70,19 @@ class _Tried:
     parameters: FloatArray
     rehearsal: Rehearsal
     policy: Priced
+    orders: int
     values: list[float] = field(default_factory=list)  # order by order
 
     def go_on(self, best: _Tried | None) -> None:
         """Through the orders, as long as it may still turn out the better one."""
-        for order in range(ORDERS):
+        for order in range(self.orders):
             self.values.append(self.rehearsal.value(replace(self.policy, parameters=self.parameters), order))
-            slack = SLACK * (ORDERS - order - 1)
+            slack = SLACK * (self.orders - order - 1)
             if best is not None and sum(self.values) < sum(best.values[: order + 1]) - slack:
                 return
 
     def better_than(self, best: _Tried) -> bool:
-        return len(self.values) == ORDERS and sum(self.values) > sum(best.values)
+        return len(self.values) == self.orders and sum(self.values) > sum(best.values)
 
 
 class _Variants:

@@ -14,7 +14,7 @@ from pilotage.model.workload import GPU_MILLI, IntArray, within_load
 L0_OF_BASELINE = 0.96  # the forced load of the packing bound, by convention, of the allocation that FGD reaches
 TOLERATED_LOST = 0.1  # percent of capacity beyond the baseline's
 TOLERATED_FAILED = 0.012  # of the baseline's failed pods
-FEWEST_FAILED_CPU, FEWEST_FAILED_MULTI = 40, 20  # a baseline that fails fewer counts as this
+FEWEST_FAILED = 10  # a baseline that fails fewer counts as this
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def refusals_of(shapes: ShapeArrays, shape_P: IntArray, node_P: IntArray, device
 
 def cost_of(own: Refusals, baseline: Refusals, of_failed: float) -> float:
     """Of pods that the baseline would have placed; `of_failed`: of twice as many failed pods as it has."""
-    cpu = (own.failed_cpu - baseline.failed_cpu) / max(baseline.failed_cpu, FEWEST_FAILED_CPU)
-    multi = (own.failed_multi - baseline.failed_multi) / max(baseline.failed_multi, FEWEST_FAILED_MULTI)
+    cpu = (own.failed_cpu - baseline.failed_cpu) / max(baseline.failed_cpu, FEWEST_FAILED)
+    multi = (own.failed_multi - baseline.failed_multi) / max(baseline.failed_multi, FEWEST_FAILED)
     failed = max(0.0, cpu - TOLERATED_FAILED) + max(0.0, multi - TOLERATED_FAILED)
     return max(0.0, own.lost - baseline.lost - TOLERATED_LOST) + of_failed * failed
