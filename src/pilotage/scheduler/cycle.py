@@ -5,8 +5,10 @@ On success the room is taken at once (assumed), so that the next decision sees i
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -76,8 +78,8 @@ class Cycle:
         try:
             with cache.claims.lifted_for(pod):
                 return self._decided(pod, policy)
-        except PolicyError as error:
-            return Failed(str(error))
+        except Exception as error:  # of a policy that anybody may have written: it costs this pod, not the others
+            return Failed(_cause(error))
 
     def attempt_gang(self, pods: Sequence[PodView], wanted: int) -> dict[str, Outcome]:
         """Places at least `wanted` of the pods, or none."""
@@ -168,6 +170,14 @@ class Cycle:
         if pod.rules is NO_RULES and not self.cache.soft_taints:
             return None
         return wishes(pod, self.cache, candidates_N)
+
+
+def _cause(error: Exception) -> str:
+    """What went wrong; for what no policy should raise, also where."""
+    if isinstance(error, PolicyError):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
 
 
 def try_decision(nodes: Sequence[Node], shape: PodShape, policy: Policy) -> Outcome:
