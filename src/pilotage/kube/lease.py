@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from pilotage.kube.access import Access
 from pilotage.kube.client import Client, Json
-from pilotage.kube.errors import KubeError, UnreachableError
+from pilotage.kube.errors import EndedError, KubeError, UnreachableError
 from pilotage.model.clock import Clock, timestamp
 from pilotage.model.errors import InputError, PilotageError
 
@@ -55,6 +55,7 @@ class Lease:
     _seen_at: float = float("-inf")
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+    _ended_by: BaseException | None = None
 
     @property
     def leads(self) -> bool:
@@ -66,14 +67,25 @@ class Lease:
 
     def start(self) -> None:
         self.settings.check()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="lease", daemon=True)
+        self._thread = threading.Thread(target=self._thread_main, name="lease", daemon=True)
         self._thread.start()
+
+    def expect_alive(self) -> None:
+        """Raises when nobody tries to get the lease any more: this process would wait for its turn for ever."""
+        if self._ended_by is not None:
+            raise EndedError("renewing the lease", self._ended_by) from self._ended_by
 
     def stop(self) -> None:
         """Gives the lease back, so that another process need not wait for its end."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(self.settings.renew_seconds)
+
+    def _thread_main(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except BaseException as error:  # told by expect_alive, in the thread that decides
+            self._ended_by = error
 
     async def _run(self) -> None:
         async with Client(self.access, agent="pilotage-lease") as client:

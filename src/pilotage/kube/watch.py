@@ -8,15 +8,16 @@ waited out with a pause that grows to a limit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import orjson
 
 from pilotage.kube.client import Client, Json
-from pilotage.kube.errors import ExpiredError, KubeError, UnreachableError
+from pilotage.kube.errors import EndedError, ExpiredError, KubeError, UnreachableError
+from pilotage.kube.many import first_of
 
 WATCH_SECONDS = 300  # after which the server ends a watch
 IDLE_SECONDS = 120.0  # the server sends a bookmark about every minute: after longer silence the connection is dead
@@ -115,6 +116,30 @@ class Informer:
         elif kind == "DELETED":
             self.follower.deleted(found)
         self._version = version  # after the follower took it: an event is never skipped
+
+
+@asynccontextmanager
+async def running(informers: Sequence[Informer], stop: asyncio.Event) -> AsyncIterator[None]:
+    """They run while the block lasts, which begins when each has listed once, or `stop` is set.
+
+    Nothing that goes wrong in a cluster ends an informer. Should one end all the same, it sets `stop`, and the block
+    is followed by the error: a cache that nobody keeps up to date must not be decided on.
+    """
+    tasks = {asyncio.create_task(informer.run()): informer for informer in informers}
+    for task in tasks:
+        task.add_done_callback(lambda task: None if task.cancelled() else stop.set())
+    ended: list[asyncio.Task[None]] = []
+    try:
+        for informer in informers:
+            await first_of(informer.synced, stop)
+        yield
+    finally:
+        ended = [task for task in tasks if task.done()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in ended:
+        raise EndedError(f"following {tasks[task].path}", task.exception()) from task.exception()
 
 
 def _event(line: bytes) -> Json:

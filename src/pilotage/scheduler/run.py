@@ -19,6 +19,7 @@ from pilotage.kube.mixture import Mixture
 from pilotage.kube.podgroups import PodGroups
 from pilotage.kube.podview import PodView
 from pilotage.kube.readying import Readying, prepare
+from pilotage.kube.watch import Informer, running
 from pilotage.model.clock import Clock
 from pilotage.model.constraints import Constraints
 from pilotage.model.outcome import Failed, Outcome, Scheduled, Unschedulable, Wait
@@ -127,27 +128,27 @@ class Scheduler:
     # Running
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set; what is under way then is finished."""
+        """Until `stop` is set; what is under way then is finished.
+
+        Raises EndedError, and sets `stop`, when something ends without which decisions would be made on old facts.
+        """
         if self.lease is not None:
             self.lease.start()
+        try:
+            async with running(await self._informers(), stop):
+                self.synced.set()
+                await self._decide_until(stop)
+                await self.bindings.finish()
+        finally:
+            if self.lease is not None:
+                await asyncio.to_thread(self.lease.stop)
+
+    async def _informers(self) -> list[Informer]:
         if self.rooms.enabled and not await may_list(self.client, BUDGETS):
             self.on_problem("preempts nobody: disruption budgets cannot be listed")
             self.rooms.enabled = False
         budgets = self.rooms.preemption.budgets if self.rooms.enabled else None
-        informers = await Follow(self.client, self.cache, self.groups, budgets, self.on_problem).informers()
-        tasks = [asyncio.create_task(informer.run()) for informer in informers]
-        try:
-            for informer in informers:
-                await first_of(informer.synced, stop)
-            self.synced.set()
-            await self._decide_until(stop)
-            await self.bindings.finish()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if self.lease is not None:
-                await asyncio.to_thread(self.lease.stop)
+        return await Follow(self.client, self.cache, self.groups, budgets, self.on_problem).informers()
 
     def missing(self) -> str:
         """What keeps this process from deciding, "" for nothing; one that waits for its turn to lead misses nothing."""
@@ -157,9 +158,13 @@ class Scheduler:
         turn = 0
         while not stop.is_set():
             if self.lease is not None and not self.lease.leads:
+                self.lease.expect_alive()
                 await first_of(stop, timeout=0.1)
                 continue
-            await self.bindings.room()
+            self.bindings.expect_alive()
+            if not self.bindings.room.is_set():
+                await first_of(self.bindings.room, stop)
+                continue
             entry = self.queue.pop()
             if entry is None:
                 await self._idle(stop)
