@@ -16,7 +16,7 @@ from pilotage.kube.lease import Lease, LeaseSettings
 from pilotage.model.clock import SystemClock
 from pilotage.model.errors import InputError
 from pilotage.scheduler.run import Settings
-from scheduler.apiserver import FakeServer, a_scheduler_of, refused, scheduling
+from scheduler.apiserver import GROUPS, FakeServer, a_scheduler_of, refused, scheduling
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -160,5 +160,28 @@ def test_a_scheduler_that_waits_to_know_can_be_stopped() -> None:
             server.make("first")
             server.make("second")
             await until(lambda: any("is not known" in text for text in said), "it is looked up")
+
+    run(test)
+
+
+def test_pod_groups_that_may_not_be_listed_are_left_out_and_named() -> None:
+    async def test() -> None:
+        server = FakeServer(gangs=True)
+        server.before = lambda request: refused(403, "Forbidden") if request.path == GROUPS else None
+        async with scheduling(server) as (_, said):
+            server.make("a")
+            await until(lambda: server.node_of("a") == "n0", "pods without a group are bound")
+            assert said == ["PodGroups of scheduling.x-k8s.io are left out: they cannot be listed"]
+
+    run(test)
+
+
+def test_faults_of_a_watch_of_pod_groups_are_told() -> None:
+    async def test() -> None:
+        server = FakeServer(gangs=True)
+        async with scheduling(server) as (_, said):
+            server.before = lambda request: refused(503) if request.path == GROUPS else None
+            server.drop_watches()
+            await until(lambda: any(GROUPS in text for text in said), "the fault is told")
 
     run(test)

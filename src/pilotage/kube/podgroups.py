@@ -94,16 +94,21 @@ async def served_forms(client: Client) -> list[tuple[str, str, tuple[str, ...]]]
     """Of each form that the API server has: its group, the path to watch, and where the count stands."""
     found = []
     for group, versions, path in FORMS:
-        try:
-            answer = await client.get(f"/apis/{group}")
-        except KubeError as error:
-            if error.status in (403, 404):
-                continue
-            raise
-        served = {entry["version"] for entry in answer.get("versions") or ()}
+        served = {entry["version"] for entry in await _discovered(client, f"/apis/{group}", "versions")}
         for version in (one for one in versions if one in served):
-            resources = (await client.get(f"/apis/{group}/{version}")).get("resources") or ()
+            resources = await _discovered(client, f"/apis/{group}/{version}", "resources")
             if any(resource.get("name") == "podgroups" for resource in resources):
                 found.append((group, f"/apis/{group}/{version}/podgroups", path))
                 break
+    return found
+
+
+async def _discovered(client: Client, path: str, key: str) -> list[Json]:
+    """Nothing where there is nothing, or we may not see it."""
+    try:
+        found: list[Json] = (await client.get(path)).get(key) or []
+    except KubeError as error:
+        if error.status in (403, 404):
+            return []
+        raise
     return found

@@ -34,7 +34,10 @@ class Follow:
         if self.budgets is not None:
             found.append(Informer(client, BUDGETS, self.budgets, on_fault=told))
         for form, path, count in await served_forms(client):
-            found.append(Informer(client, path, GroupFollower(self.groups, form, count)))
+            if await may_list(client, path):
+                found.append(Informer(client, path, GroupFollower(self.groups, form, count), on_fault=told))
+            else:
+                told(f"PodGroups of {form} are left out: they cannot be listed")
         return found
 
 
