@@ -146,14 +146,16 @@ def test_the_listener_hears_of_pods_and_of_room() -> None:
     waits: list[str] = []
     settled: list[str] = []
     room: list[str] = []
+    came: list[str] = []
     cache = with_nodes(a_node("n0"))
     cache.listener.pod_waits = lambda pod: waits.append(pod.name)
     cache.listener.pod_settled = lambda pod: settled.append(pod.name)
     cache.listener.room_made = room.append
+    cache.listener.pod_came = lambda pod: came.append(pod.name)
     cache.take(read_pod(pod_of("p1")))
     cache.take(read_pod(pod_of("p1", "n0")))
     cache.take(read_pod(pod_of("p1", "n0", phase="Succeeded")))
     NodeFollower(cache).changed(a_node("n0", unschedulable=True))
     assert waits == ["p1"]
     assert settled == ["p1", "p1"]
-    assert room == ["pod gone", "node changed"]
+    assert (came, room) == (["p1"], ["pod gone", "node changed"])

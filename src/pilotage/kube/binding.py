@@ -89,7 +89,8 @@ class Binder:
                 "lastProbeTime": None,
                 "lastTransitionTime": timestamp(self.clock.wall()),
             }
-            await self.client.patch(f"{_path(pod)}/status", {"status": {"conditions": [condition]}}, STRATEGIC_PATCH)
+            body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+            await self.client.patch(f"{_path(pod)}/status", body, STRATEGIC_PATCH)
         await self._event(pod, "Warning", "FailedScheduling", "Scheduling", message)
 
     async def nominate(self, pod: PodView, node: str) -> None:

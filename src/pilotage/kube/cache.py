@@ -39,6 +39,7 @@ class Listener:
     pod_waits: Callable[[PodView], None] = lambda pod: None
     pod_settled: Callable[[PodView], None] = lambda pod: None  # bound, gone, or not waiting any more
     room_made: Callable[[str], None] = lambda why: None  # pods that did not fit may fit now
+    pod_came: Callable[[PodView], None] = lambda pod: None  # to its node: pods that look at others may fit now
     overcommit: Callable[[PodView, str], None] = lambda pod, what: None  # somebody put it where there was no room
     rejected: Callable[[str, str], None] = lambda pod, why: None  # its node would not have it
     before_bound: Callable[[PodView, str], None] = lambda pod, node: None  # as it waited, and where somebody put it
@@ -136,6 +137,7 @@ class ClusterCache:
     def _drop_node(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
             self._stale = True
+            self.listener.room_made("node gone")  # its zone may have gone with it: spread counts anew
 
     # Pods
 
@@ -156,6 +158,7 @@ class ClusterCache:
             self._settle(pod, before)
             if before is None or not before.node:
                 self.listener.pod_settled(pod)
+                self.listener.pod_came(pod)
         elif pod.waits:
             self.claims.follow(pod)
             self.listener.pod_waits(pod)
@@ -176,24 +179,31 @@ class ClusterCache:
             else:
                 self.forget(pod.uid)
                 self._place(pod)
+                self.listener.room_made("pod went elsewhere")
         elif not same_node or (before is not None and before.shape != pod.shape):
             self._unplace(pod.uid)
             self._place(pod)
+            self.listener.room_made("pod resized")
         if before is not None and (before.deleting, before.labels) != (pod.deleting, pod.labels):
             self.neighbours.remove(pod.uid)
             self.neighbours.add(pod, pod.node)
+            if before.labels == pod.labels:
+                self.listener.pod_came(pod)  # to its end: a spread does not count it any more
+            else:
+                self.listener.room_made("pod changed")
 
     def drop(self, uid: str) -> None:
         """A pod that is gone or has finished."""
         pod = self.pods.pop(uid, None)
         if pod is None:
             return
+        took_room = self.state.placement(uid) is not None or bool(self.claims.node_of(uid))
         self.claims.drop(uid)
-        if self.state.placement(uid) is not None:
-            if self.state.assumed(uid):
-                self.forget(uid)
-            else:
-                self._unplace(uid)
+        if self.state.assumed(uid):
+            self.forget(uid)
+        else:
+            self._unplace(uid)
+        if took_room:
             self.listener.room_made("pod gone")
         self.listener.pod_settled(pod)
 
@@ -350,13 +360,17 @@ class NamespaceFollower:
     cache: ClusterCache
 
     def listed(self, objects: list[Json]) -> None:
-        self.cache.namespaces.clear()
+        names = {found["metadata"]["name"] for found in objects}
+        for name in [name for name in self.cache.namespaces if name not in names]:
+            del self.cache.namespaces[name]
         for found in objects:
             self.changed(found)
 
     def changed(self, found: Json) -> None:
-        metadata = found["metadata"]
-        self.cache.namespaces[metadata["name"]] = metadata.get("labels") or {}
+        name, labels = found["metadata"]["name"], found["metadata"].get("labels") or {}
+        if self.cache.namespaces.get(name) != labels:
+            self.cache.namespaces[name] = labels
+            self.cache.listener.room_made("namespace changed")
 
     def deleted(self, last: Json) -> None:
         self.cache.namespaces.pop(last["metadata"]["name"], None)

@@ -6,6 +6,8 @@ models are not here: they are in the arrays (see pilotage.kernels.feasibility).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from pilotage.kernels.features import LOAD_AGE, LOAD_LATENCY
@@ -47,6 +49,15 @@ def by_rules(pod: PodView, cache: ClusterCache) -> list[Taken]:
     if cache.neighbours.repelling:
         taken.append((EXISTING, _repelled(pod, cache)))
     return [(reason, out_N) for reason, out_N in taken if out_N.any()]
+
+
+def helped_by(pod: PodView, came: PodView, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether a pod that fitted nowhere may fit since another came to a node: a friend, or one that evens a spread."""
+    near = pod.rules.near
+    if near and all(term.selects(came.labels, came.namespace, namespaces) for term in near):
+        return True
+    spread = [one.selector for one in pod.rules.spread if one.required and one.selector is not None]
+    return came.namespace == pod.namespace and any(selector.matches(came.labels) for selector in spread)
 
 
 def _nobody(cache: ClusterCache) -> BoolArray:

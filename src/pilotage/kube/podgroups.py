@@ -24,7 +24,7 @@ MOST_PODS = 100_000
 class PodGroups:
     """How many pods each group needs, by namespace and name; one per form that is served."""
 
-    on_change: Callable[[], None] = lambda: None
+    on_change: Callable[[str, str], None] = lambda namespace, group: None
     _wanted: dict[tuple[str, str, str], int] = field(default_factory=dict)
     _seconds: dict[tuple[str, str], float] = field(default_factory=dict)  # time-outs that groups state
 
@@ -40,18 +40,18 @@ class PodGroups:
         """Seconds that the group itself gives its pods to come together."""
         return self._seconds.get((namespace, group))
 
-    def set_timeout(self, namespace: str, group: str, seconds: object) -> None:
-        self._seconds.pop((namespace, group), None)
-        if isinstance(seconds, int) and seconds > 0:
-            self._seconds[namespace, group] = float(seconds)
-
-    def set(self, form: str, namespace: str, name: str, count: int | None) -> None:
+    def set(self, form: str, namespace: str, name: str, count: int | None, seconds: object = None) -> None:
+        """None pods: the group is gone. `seconds` is the time-out that it states, where it does."""
         key = (form, namespace, name)
-        if count is None:
-            self._wanted.pop(key, None)
-        else:
+        before = self._wanted.get(key), self._seconds.get((namespace, name))
+        self._wanted.pop(key, None)
+        self._seconds.pop((namespace, name), None)
+        if count is not None:
             self._wanted[key] = count
-        self.on_change()
+            if isinstance(seconds, int) and seconds > 0:
+                self._seconds[namespace, name] = float(seconds)
+        if before != (self._wanted.get(key), self._seconds.get((namespace, name))):
+            self.on_change(namespace, name)
 
     def names(self, form: str) -> list[tuple[str, str]]:
         return [(namespace, name) for known, namespace, name in self._wanted if known == form]
@@ -76,8 +76,7 @@ class GroupFollower:
     def changed(self, found: Json) -> None:
         metadata = found["metadata"]
         seconds = (found.get("spec") or {}).get("scheduleTimeoutSeconds")
-        self.groups.set_timeout(metadata["namespace"], metadata["name"], seconds)
-        self.groups.set(self.form, metadata["namespace"], metadata["name"], self._count(found))
+        self.groups.set(self.form, metadata["namespace"], metadata["name"], self._count(found), seconds)
 
     def deleted(self, last: Json) -> None:
         self.groups.set(self.form, last["metadata"]["namespace"], last["metadata"]["name"], None)

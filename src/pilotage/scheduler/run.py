@@ -13,6 +13,7 @@ from pilotage.kube.budgets import PATH as BUDGETS
 from pilotage.kube.budgets import Budgets
 from pilotage.kube.cache import ClusterCache, Listener
 from pilotage.kube.client import Client
+from pilotage.kube.filters import helped_by
 from pilotage.kube.lease import Lease
 from pilotage.kube.many import first_of
 from pilotage.kube.mixture import Mixture
@@ -34,6 +35,8 @@ from pilotage.scheduler.making_room import RoomMaker
 from pilotage.scheduler.metrics import Metrics
 from pilotage.scheduler.preemption import Preemption
 from pilotage.scheduler.queue import Entry, Queue
+from pilotage.scheduler.reporting import Reports
+from pilotage.scheduler.tasks import Tasks
 
 TURN = 8  # decisions before informers and bindings get their turn
 IDLE_SECONDS = 1.0  # the longest wait for something to do
@@ -72,19 +75,23 @@ class Scheduler:
         self.metrics = Metrics()
         self.journal = Journal()
         self.queue = Queue(self.clock)
-        self.groups = PodGroups(on_change=self._room_made)
-        listener = Listener(self._pod_waits, self._pod_settled, self._room_made, self._overcommit, self._rejected)
+        self.groups = PodGroups(on_change=self._group_changed)
+        listener = Listener(
+            self._pod_waits, self._pod_settled, self._room_made, self._pod_came, self._overcommit, self._rejected
+        )
         self.cache = ClusterCache(listener, self.on_problem, pool=settings.pool)
         self.gangs = Gangs(self.cache, self.groups, self.clock, settings.gang_seconds)
         self.cycle = Cycle(self.cache, dict(self.profiles), settings.seed, self.gangs.around)
         self.mixture, self.readying = Mixture(self.cache, settings.mix), Readying()
         check = self.lease.check if self.lease is not None else lambda: None
         binder = Binder(self.client, self.clock, settings.instance, check)
+        self.tasks = Tasks()
+        self.reports = Reports(binder, self.queue, self.tasks, self.on_problem)
         self.bindings = Bindings(
-            binder, self.cache, self.queue, self.metrics, self.clock, self.on_problem, settings.binds_at_once
+            binder, self.cache, self.queue, self.metrics, self.clock, self.reports, settings.binds_at_once
         )
-        preemption = Preemption(self.cache, Budgets(), self.gangs)
-        self.rooms = RoomMaker(preemption, binder, self.bindings, self.metrics, self.on_problem, settings.preempt)
+        preemption = Preemption(self.cache, Budgets(on_more=self._room_made), self.gangs)
+        self.rooms = RoomMaker(preemption, binder, self.reports, self.metrics, self.on_problem, settings.preempt)
         self._wake = asyncio.Event()
         self.synced = asyncio.Event()
 
@@ -94,10 +101,7 @@ class Scheduler:
         if pod.scheduler not in self.profiles or self.cache.state.placement(pod.uid) is not None:
             return
         self.queue.add(pod)
-        if pod.group:
-            self.gangs.add(pod)
-            for uid in self.gangs.members[pod.namespace, pod.group]:
-                self.queue.wake(uid)
+        self.gangs.add(pod)  # when its turn comes, it takes those along that wait for it
         self._wake.set()
 
     def _pod_settled(self, pod: PodView) -> None:
@@ -106,15 +110,26 @@ class Scheduler:
             if pod.uid in self.cache.pods:
                 self.gangs.add(pod)
             else:
+                self.gangs.expect_news((pod.namespace, pod.group))
                 self.gangs.remove(pod)
 
-    def _room_made(self, why: str = "") -> None:
+    def _room_made(self, why: str) -> None:
         if not self.settings.retry:
             return
         if why.startswith("node"):
             self.queue.nodes_changed()
         else:
             self.queue.room_made()
+        self._wake.set()
+
+    def _pod_came(self, pod: PodView) -> None:
+        if self.settings.retry:
+            self.queue.pod_came(lambda waiting: helped_by(waiting, pod, self.cache.namespaces))
+            self._wake.set()
+
+    def _group_changed(self, namespace: str, group: str) -> None:
+        for uid in self.gangs.members.get((namespace, group), ()):
+            self.queue.wake(uid)
         self._wake.set()
 
     def _overcommit(self, pod: PodView, short: str) -> None:
@@ -161,7 +176,7 @@ class Scheduler:
                 self.lease.expect_alive()
                 await first_of(stop, timeout=0.1)
                 continue
-            self.bindings.expect_alive()
+            self.tasks.expect_alive()
             if not self.bindings.room.is_set():
                 await first_of(self.bindings.room, stop)
                 continue
@@ -179,6 +194,11 @@ class Scheduler:
         self._publish()
         for uid in self.gangs.newly_overdue():
             self.queue.wake(uid)
+        for uid, message in self.gangs.news():
+            waiting = self.queue.waiting(uid)
+            if waiting is not None:
+                waiting.message = message
+                self.reports.tell(waiting)
         self._wake.clear()
         due = self.queue.due_in()
         if due is None or due > 0:
@@ -267,11 +287,11 @@ class Scheduler:
                     entry, outcome, annotation(decision) if self.settings.explain == "annotation" else None
                 )
             case Unschedulable():
-                if self.queue.park(entry, outcome.message):
-                    self.bindings.report(entry, outcome.message)
+                self.queue.park(entry, outcome.message)
+                self.reports.tell(entry)
             case Wait(why):
-                if self.queue.park(entry, why):
-                    self.bindings.report(entry, why)
+                self.queue.park(entry, why)
+                self.gangs.expect_news((entry.pod.namespace, entry.pod.group))
             case Failed(why):
                 self.on_problem(f"{entry.pod.key}: {why}")
                 self.queue.pause(entry)
