@@ -13,10 +13,11 @@ from kube.servers import a_client, until
 from pilotage.kube.access import Access
 from pilotage.kube.errors import EndedError
 from pilotage.kube.lease import Lease, LeaseSettings
-from pilotage.model.clock import SystemClock
+from pilotage.model.clock import SystemClock, VirtualClock
 from pilotage.model.errors import InputError
 from pilotage.scheduler.run import Settings
 from scheduler.apiserver import GROUPS, FakeServer, a_scheduler_of, refused, scheduling
+from scheduler.test_lease import Store
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -183,5 +184,62 @@ def test_faults_of_a_watch_of_pod_groups_are_told() -> None:
             server.before = lambda request: refused(503) if request.path == GROUPS else None
             server.drop_watches()
             await until(lambda: any(GROUPS in text for text in said), "the fault is told")
+
+    run(test)
+
+
+class Turn:
+    """A lease that the test gives and takes."""
+
+    leads = False
+    term = 0
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def check(self) -> None: ...
+
+    def expect_alive(self) -> None: ...
+
+    def begin(self) -> None:
+        self.term += 1
+        self.leads = True
+
+
+def test_who_begins_to_lead_lists_before_it_decides() -> None:
+    """The watches of one that waited for its turn are open, and nobody is at their other end."""
+
+    async def test() -> None:
+        server, turn, stop = FakeServer(), Turn(), asyncio.Event()
+        async with a_client(server.answer) as client:
+            scheduler = a_scheduler_of(client)
+            scheduler.lease = turn  # type: ignore[assignment]
+            task = asyncio.create_task(scheduler.run(stop))
+            server.make("waits", requests={"cpu": "3"})
+            await until(lambda: "uid-waits" in scheduler.cache.pods, "it knows the pod")
+            server.silent = True
+            server.make("other", requests={"cpu": "3"}, node="n0")  # by the one that led until now
+            turn.begin()
+            await until(lambda: server.message("waits") != "", "it has decided")
+            assert "1 Insufficient cpu" in server.message("waits")
+            lists = server.count("GET pods")
+            await asyncio.sleep(0.2)
+            assert server.count("GET pods") == lists == 2  # once for each turn
+            stop.set()
+            await task
+
+    run(test)
+
+
+def test_a_turn_begins_when_leading_does_and_after_a_break() -> None:
+    async def test() -> None:
+        store, clock = Store(), VirtualClock()
+        async with a_client(store.answer) as client:
+            lease = Lease(client.access, "me", clock, LeaseSettings())
+            for seconds, term in ((0.0, 1), (2.0, 1), (9.0, 1), (60.0, 2), (2.0, 2)):
+                clock.wait(seconds)
+                await lease.attempt(client)
+                assert (lease.leads, lease.term) == (True, term)
 
     run(test)

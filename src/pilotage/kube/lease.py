@@ -49,6 +49,7 @@ class Lease:
     settings: LeaseSettings = LeaseSettings()
     on_change: Callable[[bool], None] = lambda leads: None
     transitions: int = 0
+    term: int = 0  # times that leading began, or went on after a break: others may have written meanwhile
     _renewed: float = float("-inf")  # when the last successful renewal began
     _leads: bool = False
     _seen: tuple[str, str] = ("", "")  # holder and time of renewal as last read
@@ -103,6 +104,7 @@ class Lease:
         except (KubeError, UnreachableError, TimeoutError):
             won = None  # nobody knows; leading ends by itself when renewals stay away
         if won:
+            self.term += not self.leads
             self._renewed = began
         lost = won is False or not (won or self.clock.now() - self._renewed < self.settings.renew_seconds)
         leads = bool(won) or (self._leads and not lost)

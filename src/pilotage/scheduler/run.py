@@ -20,7 +20,7 @@ from pilotage.kube.mixture import Mixture
 from pilotage.kube.podgroups import PodGroups
 from pilotage.kube.podview import PodView
 from pilotage.kube.readying import Readying, prepare
-from pilotage.kube.watch import Informer, running
+from pilotage.kube.watch import Informer, Running, running
 from pilotage.model.clock import Clock
 from pilotage.model.constraints import Constraints
 from pilotage.model.outcome import Failed, Outcome, Scheduled, Unschedulable, Wait
@@ -92,6 +92,7 @@ class Scheduler:
         )
         preemption = Preemption(self.cache, Budgets(on_more=self._room_made), self.gangs)
         self.rooms = RoomMaker(preemption, binder, self.reports, self.metrics, self.on_problem, settings.preempt)
+        self._term = 0  # of the lease, since when everything has been listed
         self._wake = asyncio.Event()
         self.synced = asyncio.Event()
 
@@ -150,9 +151,11 @@ class Scheduler:
         if self.lease is not None:
             self.lease.start()
         try:
-            async with running(await self._informers(), stop):
+            informers = await self._informers()
+            self._term = self.lease.term if self.lease is not None else 0
+            async with running(informers, stop) as following:
                 self.synced.set()
-                await self._decide_until(stop)
+                await self._decide_until(stop, following)
                 await self.bindings.finish()
         finally:
             if self.lease is not None:
@@ -169,12 +172,10 @@ class Scheduler:
         """What keeps this process from deciding, "" for nothing; one that waits for its turn to lead misses nothing."""
         return "" if self.synced.is_set() else "the state of the cluster has not been read yet"
 
-    async def _decide_until(self, stop: asyncio.Event) -> None:
+    async def _decide_until(self, stop: asyncio.Event, following: Running) -> None:
         turn = 0
         while not stop.is_set():
-            if self.lease is not None and not self.lease.leads:
-                self.lease.expect_alive()
-                await first_of(stop, timeout=0.1)
+            if self.lease is not None and not await self._leads(self.lease, stop, following):
                 continue
             self.tasks.expect_alive()
             if not self.bindings.room.is_set():
@@ -189,6 +190,20 @@ class Scheduler:
             turn += 1
             if turn % TURN == 0:
                 await asyncio.sleep(0)
+
+    async def _leads(self, lease: Lease, stop: asyncio.Event, following: Running) -> bool:
+        """Whether this process may decide. When its turn begins, all is listed: who led before may have written more
+        than our watches have told, for hours if nobody is at their other end."""
+        if not lease.leads:
+            lease.expect_alive()
+            await first_of(stop, timeout=0.1)
+            return False
+        if self._term != lease.term:
+            term = lease.term
+            await following.list_again()
+            self._term = term
+            return False
+        return True
 
     async def _idle(self, stop: asyncio.Event) -> None:
         self._publish()
