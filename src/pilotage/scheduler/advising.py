@@ -75,7 +75,7 @@ class Adviser:
         self.journal = Journal()
         self.cache = ClusterCache(Listener(before_bound=self._before_bound), self.on_problem, pool=self.settings.pool)
         self.cycle = Cycle(self.cache, dict(self.profiles), self.settings.seed)
-        self.mixture, self.readying = Mixture(self.cache, self.settings.mix), Readying()
+        self.mixture, self.readying = Mixture(self.cache, self.settings.mix), Readying(self.on_problem)
         self.synced = asyncio.Event()
         self._counts: Counter[str] = Counter()
         self._rank_sum = 0

@@ -82,7 +82,7 @@ class Scheduler:
         self.cache = ClusterCache(listener, self.on_problem, pool=settings.pool)
         self.gangs = Gangs(self.cache, self.groups, self.clock, settings.gang_seconds)
         self.cycle = Cycle(self.cache, dict(self.profiles), settings.seed, self.gangs.around)
-        self.mixture, self.readying = Mixture(self.cache, settings.mix), Readying()
+        self.mixture, self.readying = Mixture(self.cache, settings.mix), Readying(self.on_problem)
         check = self.lease.check if self.lease is not None else lambda: None
         binder = Binder(self.client, self.clock, settings.instance, check)
         self.tasks = Tasks()
@@ -226,6 +226,12 @@ class Scheduler:
         self.metrics.leads.set(self.lease is None or self.lease.leads)
         for kind, count in self.client.calls.items():
             self.metrics.api_calls.labels(kind).set(count)
+
+    def succeed(self, profile: str, policy: Policy, ready: Policy, mix: WorkloadMix) -> None:
+        """Another policy decides for a profile from now on, made ready for a mix of the nodes that are there."""
+        self.profiles = {**self.profiles, profile: policy}
+        self.readying.use(profile, policy, ready, mix)
+        self.cycle.use(profile, ready)
 
     def figures(self) -> dict[str, float]:
         """What a benchmark wants to know of a run. Requests that wrote something count, lists and watches do not."""
