@@ -12,7 +12,7 @@ from aiohttp import web
 from kube.servers import a_client, until
 from pilotage.kube.access import Access
 from pilotage.kube.errors import EndedError
-from pilotage.kube.lease import Lease, LeaseSettings
+from pilotage.kube.lease import Lease, LeaseSettings, NotLeadingError
 from pilotage.model.clock import SystemClock, VirtualClock
 from pilotage.model.errors import InputError
 from pilotage.scheduler.run import Settings
@@ -241,5 +241,24 @@ def test_a_turn_begins_when_leading_does_and_after_a_break() -> None:
                 clock.wait(seconds)
                 await lease.attempt(client)
                 assert (lease.leads, lease.term) == (True, term)
+
+    run(test)
+
+
+def test_a_promise_that_cannot_be_written_is_taken_back() -> None:
+    async def test() -> None:
+        server = FakeServer()
+        server.make("low", node="n0", requests={"cpu": "4"})
+        async with scheduling(server) as (scheduler, said):
+
+            def lost() -> None:
+                raise NotLeadingError("the lease was lost")
+
+            scheduler.bindings.binder.may_write = lost
+            server.make("urgent", requests={"cpu": "4"}, priority=10)
+            await until(lambda: any("preemption for default/urgent" in text for text in said), "it is told")
+            await until(lambda: not scheduler.cache.claims.known, "the room is nobody's")
+            await scheduler.tasks.finish()
+            scheduler.tasks.expect_alive()
 
     run(test)

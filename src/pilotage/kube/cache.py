@@ -26,6 +26,7 @@ from pilotage.workloads.fields import Field
 from pilotage.workloads.nodespec import read_node
 from pilotage.workloads.topology import natural_order
 
+MOST_ASKED = 200  # extended resources that no node has, and pods have asked for
 REJECTED = "OutOf"  # OutOfcpu, OutOfmemory, OutOfpods, ...: status.reason of a pod that its kubelet refused
 
 # Finished pods take nothing; they leave such a watch as if they were deleted.
@@ -85,8 +86,10 @@ class ClusterCache:
 
     def refresh(self) -> None:
         """Takes in what happened to nodes. Nodes keep their places where none was removed."""
-        if not self._stale:
-            return
+        while self._stale:  # a second time where a pod of a node that came asks for what nobody has
+            self._take_in()
+
+    def _take_in(self) -> None:
         self._stale = False
         old = self.state
         kept = [self._nodes[node.name] for node in old.nodes if node.name in self._nodes]
@@ -212,6 +215,8 @@ class ClusterCache:
         n = self.state.index.get(pod.node)
         if n is None:
             return  # its node is not known (yet): counted when it comes
+        if self.ask_for(pod.shape):
+            return  # counted by the next refresh, which makes an axis for what it has
         shape = self._countable(pod.shape, n)
         self.state.add(pod.uid, shape, n, self.devices_for(pod.devices, shape, n))
         if self._over(n):
@@ -221,9 +226,11 @@ class ClusterCache:
         self.note_change(n)
 
     def _countable(self, shape: PodShape, n: int) -> PodShape:
-        """Devices that the node does not have cannot be counted on it."""
+        """Devices that the node does not have cannot be counted on it, nor what has no axis."""
         if shape.gpu_count > self.state.arrays.device_count_N[n]:
-            return replace(shape, gpu_count=0, gpu_milli=0)
+            shape = replace(shape, gpu_count=0, gpu_milli=0)
+        if any(name not in self.state.resources for name, _ in shape.extended):
+            shape = replace(shape, extended=tuple(e for e in shape.extended if e[0] in self.state.resources))
         return shape
 
     def _over(self, n: int) -> bool:
@@ -292,12 +299,19 @@ class ClusterCache:
         self.neighbours.add(pod, pod.node)
         self.note_change(placement.node)
 
-    def ask_for(self, shape: PodShape) -> None:
-        """Extended resources that no node has get an axis, so that a message can name them."""
+    def ask_for(self, shape: PodShape) -> bool:
+        """Extended resources that no node has get an axis by the next refresh, so that a message can name them.
+
+        Whether that refresh is needed. Anybody can invent names, so there is an end to it.
+        """
+        if not shape.extended:
+            return False
         unknown = {name for name, _ in shape.extended} - set(self.state.resources)
-        if unknown:
-            self._asked |= unknown
+        fresh = unknown - self._asked
+        if fresh and len(self._asked) + len(fresh) <= MOST_ASKED:
+            self._asked |= fresh
             self._stale = True
+        return not unknown.isdisjoint(self._asked)
 
     def note_change(self, n: int) -> None:
         """What is free on a node has changed: its features follow, and its kept scores do not hold any more."""
