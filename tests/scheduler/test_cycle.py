@@ -9,10 +9,13 @@ import pytest
 from kube.objects import a_node, a_pod
 from pilotage.kube.cache import ClusterCache, NodeFollower, PodFollower
 from pilotage.kube.client import Json
+from pilotage.model.cluster import Node
 from pilotage.model.outcome import Failed, Scheduled, Unschedulable
+from pilotage.model.workload import Pod, PodShape, Workload
 from pilotage.policies.api import FeatureSchema, Policy
 from pilotage.policies.registry import find_policy
 from pilotage.scheduler.cycle import Cycle
+from pilotage.scheduler.timing import decision_seconds, p99
 
 
 def a_cycle(policy: Policy, *pods: Json) -> Cycle:
@@ -70,3 +73,13 @@ def test_a_policy_that_fails_costs_its_pod_and_nothing_else(where: str, said: st
     assert cycle.cache.state.placement(pod.uid) is None
     setattr(policy, where, None)  # what it did not say then is asked for again
     assert cycle.attempt(pod) == Scheduled("n0")
+
+
+def test_decisions_are_timed_on_a_cluster_that_stands_still() -> None:
+    shape = PodShape(cpu_milli=1000, memory_bytes=2**30)
+    workload = Workload.of(Pod(f"p{i}", shape) for i in range(5))
+    seconds = decision_seconds([Node("n0", 4000, 2**33)], [shape, shape], workload, find_policy("best-fit"))
+    assert len(seconds) == 5
+    assert all(0 < one < 60 for one in seconds)
+    assert p99(seconds) == sorted(seconds)[3]
+    assert p99([]) == 0.0

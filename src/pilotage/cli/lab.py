@@ -328,7 +328,7 @@ def load(
 ) -> None:
     """Make pods in a lab: those of a trace, of a generator, or of an earlier load's file, up to a load if wanted."""
     from pilotage.lab.churning import churn
-    from pilotage.lab.load import Limits, LoadSettings, clean, create, until_settled, up_to
+    from pilotage.lab.load import Limits, LoadSettings, clean, create, read_made, until_settled, up_to
     from pilotage.model.clock import SystemClock
     from pilotage.workloads import openb
     from pilotage.workloads.trace import load_pods
@@ -344,7 +344,8 @@ def load(
         return
     if pods is None and trace is None:
         raise InputError("no trace was given", expected="--pods FILE, --trace NAME, or --clean")
-    workload = load_pods(pods, trace)
+    made_before = pods is not None and trace is None and pods.suffix == ".parquet"
+    workload = read_made(pods) if made_before and pods is not None else load_pods(pods, trace)
     workload = workload.take(range(min(count, len(workload)))) if count is not None else workload
     limits = Limits(cpu_load, mem_load, pod_load)
     workload = up_to(workload, _nodes_there(name), limits) if limits != Limits() else workload

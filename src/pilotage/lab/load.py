@@ -6,9 +6,11 @@ Everything it makes carries a label, so that taking away takes exactly that.
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import Workload
 from pilotage.workloads.manifest_writing import pod_manifests
+from pilotage.workloads.openb import read_pods
 from pilotage.workloads.podsets import GROUP_LABELS
 
 LABEL = "lab.pilotage/load"
@@ -83,6 +86,23 @@ def up_to(workload: Workload, nodes: Sequence[Node], limits: Limits) -> Workload
     kept = rows[:count]
     names = [f"{workload.names[p]}-{round_}" for p, round_ in zip(kept, np.arange(count) // len(workload), strict=True)]
     return replace(workload.take(kept, names), timed=False)
+
+
+def read_made(path: Path) -> Workload:
+    """The pods of a file that an earlier load wrote as Parquet: the same table as its CSV."""
+    import polars as pl
+
+    with tempfile.TemporaryDirectory() as directory:
+        table = Path(directory) / path.with_suffix(".csv").name
+        try:
+            frame = pl.read_parquet(path)
+            frame.select(pl.all().cast(pl.String).fill_null("")).write_csv(table, quote_style="never")
+            return read_pods(table)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise InputError("cannot be read as Parquet", file=path, expected="what --out wrote") from error
+        except InputError as error:
+            where: dict[str, Any] = {"row": error.row, "field": error.field, "expected": error.expected}
+            raise InputError(error.problem, file=path, **where) from error
 
 
 def objects(workload: Workload, settings: LoadSettings) -> Iterator[tuple[float, str, Json]]:

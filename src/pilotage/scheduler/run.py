@@ -37,6 +37,7 @@ from pilotage.scheduler.preemption import Preemption
 from pilotage.scheduler.queue import Entry, Queue
 from pilotage.scheduler.reporting import Reports
 from pilotage.scheduler.tasks import Tasks
+from pilotage.scheduler.timing import p99
 
 TURN = 8  # decisions before informers and bindings get their turn
 IDLE_SECONDS = 1.0  # the longest wait for something to do
@@ -237,13 +238,11 @@ class Scheduler:
         """What a benchmark wants to know of a run. Requests that wrote something count, lists and watches do not."""
         bound = self.bindings.bound
         writes = sum(n for kind, n in self.client.calls.items() if not kind.startswith(("GET ", "WATCH ")))
-        seconds = sorted(self.decision_seconds)
-        p99 = seconds[int(0.99 * (len(seconds) - 1))] if seconds else 0.0
         return {
             "bound": bound,
             "decisions": self.cycle.decisions,
             "api_calls_per_pod": writes / bound if bound else 0.0,
-            "decision_p99_ms": 1000 * p99,
+            "decision_p99_ms": 1000 * p99(self.decision_seconds),
             "overcommitted": self.cache.overcommitted,
         }
 
