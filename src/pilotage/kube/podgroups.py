@@ -5,17 +5,24 @@ The native PodGroup where the API serves it, else the two that came before it; w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from pilotage.kube.client import Client, Json
 from pilotage.kube.errors import KubeError
+from pilotage.kube.podview import VOLCANO_GROUP
+from pilotage.workloads.podsets import GROUP_LABELS
+
+NATIVE: Final = "scheduling.k8s.io"
+COSCHEDULING: Final = "scheduling.x-k8s.io"
+VOLCANO: Final = "scheduling.volcano.sh"
 
 # Group, the versions known, newest first, and where the number of pods stands in the object.
 FORMS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    ("scheduling.k8s.io", ("v1beta1", "v1alpha2"), ("spec", "schedulingPolicy", "gang", "minCount")),
-    ("scheduling.x-k8s.io", ("v1alpha1",), ("spec", "minMember")),
-    ("scheduling.volcano.sh", ("v1beta1",), ("spec", "minMember")),
+    (NATIVE, ("v1beta1", "v1alpha2"), ("spec", "schedulingPolicy", "gang", "minCount")),
+    (COSCHEDULING, ("v1alpha1",), ("spec", "minMember")),
+    (VOLCANO, ("v1beta1",), ("spec", "minMember")),
 )
 MOST_PODS = 100_000
 
@@ -89,15 +96,47 @@ class GroupFollower:
         return min(value, MOST_PODS) if isinstance(value, int) and value > 0 else 1
 
 
-async def served_forms(client: Client) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Of each form that the API server has: its group, the path to watch, and where the count stands."""
+@dataclass(frozen=True)
+class GroupForm:
+    """A kind of PodGroup that is served: its API group, the path of all of them, and where the count stands."""
+
+    api_group: str
+    path: str  # /apis/GROUP/VERSION/podgroups
+    count: tuple[str, ...]
+
+    def path_in(self, namespace: str) -> str:
+        return self.path.replace("/podgroups", f"/namespaces/{namespace}/podgroups")
+
+    def group(self, name: str, pods: int, labels: Mapping[str, str]) -> Json:
+        body: Json = {"kind": "PodGroup", "metadata": {"name": name, "labels": dict(labels)}}
+        body["apiVersion"] = "/".join(self.path.split("/")[2:4])
+        place = body
+        for key in self.count[:-1]:
+            place = place.setdefault(key, {})
+        place[self.count[-1]] = pods
+        return body
+
+    def member(self, manifest: Json, name: str) -> Json:
+        """The pod as a member of a group."""
+        metadata, spec = manifest["metadata"], manifest["spec"]
+        if self.api_group == NATIVE:
+            return {**manifest, "spec": {**spec, "schedulingGroup": {"podGroupName": name}}}
+        if self.api_group == COSCHEDULING:
+            labels = {**(metadata.get("labels") or {}), GROUP_LABELS[0]: name}
+            return {**manifest, "metadata": {**metadata, "labels": labels}}
+        annotations = {**(metadata.get("annotations") or {}), VOLCANO_GROUP: name}
+        return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+async def served_forms(client: Client) -> list[GroupForm]:
+    """The forms that the API server has, the native one before all others. The only place that looks."""
     found = []
-    for group, versions, path in FORMS:
+    for group, versions, count in FORMS:
         served = {entry["version"] for entry in await _discovered(client, f"/apis/{group}", "versions")}
         for version in (one for one in versions if one in served):
             resources = await _discovered(client, f"/apis/{group}/{version}", "resources")
             if any(resource.get("name") == "podgroups" for resource in resources):
-                found.append((group, f"/apis/{group}/{version}/podgroups", path))
+                found.append(GroupForm(group, f"/apis/{group}/{version}/podgroups", count))
                 break
     return found
 

@@ -16,7 +16,7 @@ import numpy as np
 from pilotage.kernels.choosing import INFEASIBLE
 from pilotage.kernels.features import random_unit
 from pilotage.kube.cache import ClusterCache
-from pilotage.kube.filters import Taken, by_rules
+from pilotage.kube.filters import Taken, allowed, by_rules, feasible
 from pilotage.kube.mixture import Mixture
 from pilotage.kube.pod_rules import NO_RULES
 from pilotage.kube.podview import PodView
@@ -27,7 +27,6 @@ from pilotage.model.outcome import Choice, Failed, Outcome, Scheduled, Unschedul
 from pilotage.model.workload import BoolArray, FloatArray, PodShape
 from pilotage.policies.api import Policy, WorkloadMix, prepared
 from pilotage.policies.deciding import Row, View, best_totals, choose, totals
-from pilotage.policies.encode import encode_shapes
 from pilotage.policies.kept_rows import KeptRows
 from pilotage.scheduler.gang_columns import NO_GANG, GangAround, fill
 from pilotage.scheduler.reasons import count_reasons
@@ -102,12 +101,7 @@ class Cycle:
         cache = self.cache
         cache.ask_for(pod.shape)
         cache.refresh()
-        shapes = encode_shapes(cache.state, [pod.shape])
-        view = View(cache.state.arrays, shapes, 0, cache.node_NF)
-        feasible_N = view.batch(np.arange(len(cache.state.nodes))).feasible_BN[0]
-        for _, out_N in by_rules(pod, cache):
-            feasible_N &= ~out_N
-        return [cache.state.nodes[n].name for n in np.flatnonzero(feasible_N)]
+        return [cache.state.nodes[n].name for n in np.flatnonzero(feasible(pod, cache))]
 
     def use(self, name: str, policy: Policy) -> None:
         """Another policy from now on, such as the same one prepared for another mix."""
@@ -154,7 +148,7 @@ class Cycle:
             known.row.seen = -1
         self._rows.refresh(policy, known, draw, pod.rules.latency)
         taken = by_rules(pod, cache)
-        allowed_N = ~np.any([out_N for _, out_N in taken], axis=0) if taken else None
+        allowed_N = allowed(taken, len(cache.state.nodes)) if taken else None
         feasible_N = np.isfinite(known.row.raw_N)
         wish_N = self.wishes(pod, feasible_N if allowed_N is None else feasible_N & allowed_N)
         return Scored(known.view, known.row, draw, totals(policy, known.row, allowed_N, wish_N), taken)
