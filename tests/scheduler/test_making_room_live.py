@@ -37,6 +37,7 @@ async def make_urgent(client: Client) -> None:
 def test_a_pod_of_lower_priority_goes_and_a_budget_is_kept(lab: Lab) -> None:
     async def test(client: Client, namespace: str) -> None:
         await make_urgent(client)
+        pod = partial(for_test, namespace, scheduler=namespace, cpu="4")
         await add(client, own_nodes(namespace, 1))
         budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
         spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}}
@@ -50,14 +51,14 @@ def test_a_pod_of_lower_priority_goes_and_a_budget_is_kept(lab: Lab) -> None:
             found = (await pods_of(client, namespace))["urgent"]
             return found if found["spec"].get("nodeName") else None
 
-        async with a_scheduler(lab, "pilotage=best-fit") as scheduler:
-            kept = for_test(namespace, "kept", cpu="4", labels={"app": "kept"})
-            await make(client, namespace, kept, for_test(namespace, "goes", cpu="4"))
+        async with a_scheduler(lab, f"{namespace}=best-fit") as scheduler:
+            kept = pod("kept", labels={"app": "kept"})
+            await make(client, namespace, kept, pod("goes"))
             await eventually(lambda: all_bound(client, namespace, 2), "both are bound")
             await eventually(budget_known, "the budget counts its pod")
-            await make(client, namespace, for_test(namespace, "urgent", cpu="4", priorityClassName="urgent"))
+            await make(client, namespace, pod("urgent", priorityClassName="urgent"))
             found = await eventually(urgent_bound, "the urgent pod has the room")
-            await make(client, namespace, for_test(namespace, "second", cpu="4", priorityClassName="urgent"))
+            await make(client, namespace, pod("second", priorityClassName="urgent"))
 
             async def refused() -> bool | None:
                 second = condition((await pods_of(client, namespace))["second"])
