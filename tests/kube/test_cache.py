@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.objects import a_node, a_pod
-from pilotage.kube.cache import ClusterCache, NodeFollower, PodFollower
+from pilotage.kube.cache import MOST_ASKED, ClusterCache, NodeFollower, PodFollower
 from pilotage.kube.podview import read_pod
 from pilotage.model.cluster import ClusterState
 
@@ -146,14 +146,44 @@ def test_the_listener_hears_of_pods_and_of_room() -> None:
     waits: list[str] = []
     settled: list[str] = []
     room: list[str] = []
+    came: list[str] = []
     cache = with_nodes(a_node("n0"))
     cache.listener.pod_waits = lambda pod: waits.append(pod.name)
     cache.listener.pod_settled = lambda pod: settled.append(pod.name)
     cache.listener.room_made = room.append
+    cache.listener.pod_came = lambda pod: came.append(pod.name)
     cache.take(read_pod(pod_of("p1")))
     cache.take(read_pod(pod_of("p1", "n0")))
     cache.take(read_pod(pod_of("p1", "n0", phase="Succeeded")))
     NodeFollower(cache).changed(a_node("n0", unschedulable=True))
     assert waits == ["p1"]
     assert settled == ["p1", "p1"]
-    assert room == ["pod gone", "node changed"]
+    assert (came, room) == (["p1"], ["pod gone", "node changed"])
+
+
+def test_a_bound_pod_may_have_what_no_node_has() -> None:
+    """It is counted right from when there is an axis for it, and leaves nothing behind."""
+    cache = with_nodes(a_node("n0"))
+    pods = PodFollower(cache)
+    odd = {"requests": {"cpu": "1", "memory": "1Gi", "example.com/odd": "2"}}
+    pods.changed(a_pod("a", node="n0", **odd))
+    pods.changed(a_pod("b", node="n1", **odd))  # its node comes later
+    pods.changed(a_pod("c", node="n0", **odd))
+    NodeFollower(cache).changed(a_node("n1", offered={"example.com/odder": "1"}))
+    cache.refresh()
+    axis = cache.state.resources.index("example.com/odd")
+    assert cache.state.arrays.free_NR[:, [2, axis]].tolist() == [[108, -4], [109, -2]]
+    for name in ("a", "b", "c"):
+        pods.deleted(a_pod(name))
+    assert (cache.state.arrays.free_NR == cache.state.arrays.capacity_NR).all()
+
+
+def test_invented_resources_do_not_add_up_for_ever() -> None:
+    cache = with_nodes(a_node("n0"))
+    pods = PodFollower(cache)
+    for number in range(2 * MOST_ASKED):
+        pods.changed(a_pod(f"p{number}", node="n0", requests={f"example.com/r{number}": "1"}))
+        pods.deleted(a_pod(f"p{number}"))
+    cache.refresh()
+    assert len(cache.state.resources) == 3 + MOST_ASKED
+    assert (cache.state.arrays.free_NR == cache.state.arrays.capacity_NR).all()

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pilotage.kube.readying import Readying
+from pilotage.kube.cache import ClusterCache
+from pilotage.kube.mixture import Mixture
+from pilotage.kube.readying import Readying, _thread
+from pilotage.model.cluster import Node
 from pilotage.model.workload import PodShape
 from pilotage.policies.api import Policy, WorkloadMix
 from pilotage.policies.heuristics import FGD
@@ -89,3 +92,46 @@ def test_a_policy_in_the_place_of_another_is_waited_for() -> None:
     ready: Callable[[Slow, int], Policy] = lambda slow, count: readying.ready("a", slow, pods(count))  # type: ignore[arg-type]  # noqa: E731
     ready(first, 3)
     assert summary(ready(second, 9)) == "for 9 pods"
+
+
+def test_a_rehearsal_of_a_policy_that_was_replaced_is_not_used() -> None:
+    slow, readying = Slow(), Readying()
+    slow.allowed.set()
+    readying.ready("a", slow, pods(3))  # type: ignore[arg-type]
+    slow.allowed.clear()
+    readying.ready("a", slow, pods(9))  # type: ignore[arg-type]
+    readying.ready("b", FGD, pods(9))
+    learned = Slow(name="learned@1")
+    readying.use("a", learned, FGD, pods(9))  # type: ignore[arg-type]
+    slow.allowed.set()
+    _thread().submit(lambda: None).result()  # the old rehearsal has ended
+    assert readying.finished() == {}
+    assert readying.ready("a", learned, pods(20)) is FGD  # type: ignore[arg-type]
+    learned.allowed.set()
+    assert summary(soon(readying)["a"]) == "for 20 pods"
+
+
+def test_a_rehearsal_that_fails_leaves_the_policy_as_it_was() -> None:
+    said: list[str] = []
+    slow, readying = Slow(), Readying(said.append)
+    slow.allowed.set()
+    first = readying.ready("a", slow, pods(3))  # type: ignore[arg-type]
+    object.__setattr__(slow, "allowed", None)
+    assert readying.ready("a", slow, pods(9)) is first  # type: ignore[arg-type]
+    _thread().submit(lambda: None).result()
+    assert readying.finished() == {}
+    assert "prepare fails: AttributeError" in said[0]
+
+
+def test_to_look_at_the_mix_does_not_hide_that_it_moved() -> None:
+    """A policy that takes over is prepared for the mix of now; those of other profiles are still to be."""
+    cache = ClusterCache()
+    cache.set_nodes([Node("n0", 8_000, 2**34)])
+    mixture = Mixture(cache)
+    assert mixture.moved()
+    assert mixture.now().total == 1
+    mixture._epoch = -1
+    assert mixture.moved()
+    mixture.take()
+    mixture._epoch = -1
+    assert not mixture.moved()

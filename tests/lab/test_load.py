@@ -10,11 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.commands import installed_pilotage
+from kube.objects import a_pod
 from lab.labs import fresh_namespace, pod
 from pilotage.kube.client import Client
 from pilotage.lab.controlplane import Lab, in_lab
 from pilotage.lab.gangs import in_group
 from pilotage.lab.load import LABEL, Limits, LoadSettings, objects, up_to
+from pilotage.lab.watching import BoundPods, ScheduledEvents
+from pilotage.model.clock import VirtualClock
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import Gang, Pod, PodShape, Workload
@@ -119,6 +122,43 @@ def test_pods_are_replaced_by_others_like_them(lab: Lab, tmp_path: Path) -> None
     assert any("-again-" in name for name in there)
     assert installed_pilotage("lab", "load", "--clean", *common).code == 0
     assert in_lab(lab, names) == set()
+
+
+def test_what_was_made_is_played_back_from_parquet_too(tmp_path: Path) -> None:
+    gang = Gang("job", 2)
+    shape = PodShape(cpu_milli=100, memory_bytes=2**20, gpu_milli=500, gpu_count=1, gpu_models="A|B", priority=3)
+    pods = [Pod(f"p{i}", shape, arrival=1.5 * i, duration=10.25, gang=gang if i < 2 else None) for i in range(3)]
+    path = tmp_path / "made.parquet"
+    openb.write_pods(path, Workload.of(pods, timed=True))
+    found, csv = openb.read_pods(path), tmp_path / "made.csv"
+    openb.write_pods(csv, found)
+    openb.write_pods(tmp_path / "as.csv", Workload.of(pods, timed=True))
+    assert csv.read_text() == (tmp_path / "as.csv").read_text()
+
+
+@pytest.mark.parametrize("content", [b"", b"name,cpu_milli\n", b"PAR1"])
+def test_a_parquet_file_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "made.parquet"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"made\.parquet: cannot be read"):
+        openb.read_pods(path)
+    with pytest.raises(InputError, match="cannot be read"):
+        openb.read_pods(tmp_path / "nowhere.parquet")
+
+
+def test_the_clock_stops_with_the_last_binding_and_the_last_event() -> None:
+    clock = VirtualClock()
+    bound = BoundPods(clock, 2)
+    events = ScheduledEvents(bound)
+    event = [{"regarding": {"uid": f"uid-{name}"}} for name in ("old", "a", "b")]
+    events.listed(event[:1])
+    for name in ("a", "b"):
+        clock.wait(1.0)
+        bound.changed(a_pod(name, node="n0"))
+    assert bound.complete.is_set()
+    clock.wait(1.0)
+    events.changed(event[1])
+    assert (bound.events, bound.first_at, bound.last_at) == (1, 1.0, 3.0)
 
 
 def test_members_of_a_gang_name_their_group() -> None:

@@ -30,6 +30,7 @@ def test_the_scheduler_and_the_simulator_agree(tmp_path: Path, monkeypatch: pyte
         "--out",
         result,
         "--json",
+        seconds=SECONDS,
     )
     assert done.code == 0, done.out + done.err
     row = json.loads(done.out)

@@ -149,6 +149,15 @@ def test_any_other_transition_is_an_error_and_changes_nothing(before: tuple[Step
     assert state.placement("p") is None
 
 
+def test_only_what_is_asked_for_must_be_there() -> None:
+    """As for the kernels and kube-scheduler: a node that others overfilled takes a pod that asks for none of that."""
+    state = cluster()
+    state.add("large", PodShape(cpu_milli=2 * state.nodes[2].cpu_milli, memory_bytes=0), 2)
+    state.assume("none", PodShape(cpu_milli=0, memory_bytes=1), 2)
+    with pytest.raises(StateError, match="does not fit"):
+        state.assume("some", PodShape(cpu_milli=1, memory_bytes=0), 2)
+
+
 @pytest.mark.parametrize(
     ("shape", "node", "devices"),
     [

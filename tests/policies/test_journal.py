@@ -53,6 +53,17 @@ def test_ties_and_single_candidates_are_said_so() -> None:
     assert Choice("x@1", (("a", 1.0),), 1, 7).verdict == "a is the only one of 7 nodes that the pod fits on"
 
 
+def test_it_is_read_while_decisions_are_added() -> None:
+    """As by the thread that answers /decisions."""
+    journal = Journal(kept=2)
+    for number in range(2):
+        journal.add(attempt(number), Wait("x"))
+    reading = iter(journal)
+    assert next(reading).number == 2
+    journal.add(attempt(2), Wait("x"))
+    assert next(reading).number == 1
+
+
 def test_the_oldest_go_first() -> None:
     journal = Journal(kept=3)
     for number in range(5):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import urllib.request
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
@@ -19,7 +20,7 @@ from pilotage.scheduler.explaining import ANNOTATION, line, read_annotation
 from pilotage.scheduler.run import Settings
 from pilotage.scheduler.status_pages import serve_status
 from scheduler.live import a_scheduler
-from scheduler.test_live import all_bound, for_test, live, make, own_nodes, pods_of
+from scheduler.test_live import add_ready, all_bound, for_test, live, make, own_nodes, pods_of
 
 
 def told(*words: str) -> Json:
@@ -31,12 +32,12 @@ def told(*words: str) -> Json:
 
 def test_a_decision_is_explained_on_the_pod_in_the_journal_and_afresh(lab: Lab) -> None:
     async def test(client: Client, namespace: str) -> None:
-        await add(client, own_nodes(namespace, 3))
-        full = for_test(namespace, "full", cpu="7")
-        async with a_scheduler(lab, "pilotage=most-allocated") as scheduler:
-            await make(client, namespace, full)
+        await add_ready(client, own_nodes(namespace, 3))
+        pod = partial(for_test, namespace, scheduler=namespace)
+        async with a_scheduler(lab, f"{namespace}=most-allocated") as scheduler:
+            await make(client, namespace, pod("full", cpu="7"))
             first = await eventually(lambda: all_bound(client, namespace, 1), "the first pod is bound")
-            await make(client, namespace, for_test(namespace, "second", cpu="2"), for_test(namespace, "huge", cpu="9"))
+            await make(client, namespace, pod("second", cpu="2"), pod("huge", cpu="9"))
             bound = await eventually(lambda: all_bound(client, namespace, 2), "the second pod is bound")
             (decision,) = (d for d in scheduler.journal if d.pod == f"{namespace}/second")
             pages = serve_status(0, scheduler.metrics.registry, scheduler.journal)

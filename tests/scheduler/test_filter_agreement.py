@@ -28,6 +28,7 @@ from pilotage.scheduler.cycle import Cycle
 CLUSTERS, NODES, PLACED, CANDIDATES = 10, 10, 14, 32
 ZONES = ("a", "b", "c")
 APPS = ("web", "db", "cache")
+RUNTIMES = {"light": {"cpu": "250m"}, "heavy": {"cpu": "1500m", "memory": "2Gi"}}  # and their overhead
 
 
 @dataclass
@@ -72,10 +73,17 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Re
     )
     directory: Path = tmp_path_factory.mktemp("labs")
     with a_lab(directory, LabSettings(scheduler_extra=extra), "agreement") as lab:
+        in_lab(lab, make_runtimes)
         yield lab, recorder
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+async def make_runtimes(client: Client) -> None:
+    for name, overhead in RUNTIMES.items():
+        body = {"metadata": {"name": name}, "handler": name, "overhead": {"podFixed": overhead}}
+        await client.create("/apis/node.k8s.io/v1/runtimeclasses", body)
 
 
 def chance(source: random.Random, share: float) -> bool:
@@ -176,6 +184,8 @@ def a_pod(source: random.Random, name: str, node: str | None = None) -> Json:
                 **({"restartPolicy": "Always"} if chance(source, 0.5) else {}),
             }
         ]
+    if chance(source, 0.2):  # what its RuntimeClass says: the API server writes it into the pod
+        spec["runtimeClassName"] = source.choice(list(RUNTIMES))
     affinity: Json = {}
     if chance(source, 0.15):
         affinity["podAffinity"] = {
@@ -310,6 +320,7 @@ def test_the_same_nodes_are_feasible(recorded: tuple[Lab, Recorder], number: int
         if theirs != ours
     ]
     assert wrong == []
+    assert any("overhead" in candidate["spec"] for candidate, _, _ in found)
     sizes = {len(theirs) for _, theirs, _ in found}
     assert 0 in sizes  # some fit nowhere,
     assert len(sizes) > 3  # and the others differ

@@ -11,16 +11,15 @@ from typing import Any
 
 import pytest
 
+from deploy.test_permissions import serve_pod_groups
 from lab.labs import eventually, make_namespace, pod
 from pilotage.kube.access import read_kubeconfig
 from pilotage.kube.client import Client, Json
-from pilotage.kube.errors import KubeError
 from pilotage.kube.lease import Lease, LeaseSettings, NotLeadingError
 from pilotage.kube.podview import device_mask
 from pilotage.kube.watch import Informer
 from pilotage.lab.controlplane import Lab, in_lab
-from pilotage.lab.load import ensure
-from pilotage.lab.nodes import add, numbered, remove
+from pilotage.lab.nodes import add, described, numbered, remove
 from pilotage.model.clock import SystemClock
 from pilotage.model.cluster import Node
 from scheduler.live import a_scheduler, condition
@@ -55,9 +54,21 @@ async def make(client: Client, namespace: str, *manifests: Json) -> None:
 
 
 def own_nodes(namespace: str, count: int, **more: Any) -> list[Node]:
-    """Nodes for one test alone: its pods tolerate their taint and select their label."""
+    """Nodes for one test alone: its pods select their label."""
     template = Node("node", 8_000, 32 * 2**30, labels=(("test", namespace),), **more)
     return numbered(template, count, namespace)
+
+
+async def add_ready(client: Client, nodes: list[Node]) -> None:
+    """Nodes that anybody may use when this returns."""
+    await add(client, nodes)
+    names = {node.name for node in nodes}
+
+    async def ready() -> bool | None:
+        found = [node for node in await described(client) if node.name in names]
+        return not any(t.key.startswith("node.kubernetes.io/") for node in found for t in node.taints) or None
+
+    await eventually(ready, "the nodes are ready")
 
 
 def for_test(namespace: str, name: str, *, scheduler: str = "pilotage", **more: Any) -> Json:
@@ -66,19 +77,10 @@ def for_test(namespace: str, name: str, *, scheduler: str = "pilotage", **more: 
 
 def test_pods_are_bound_by_two_requests_each_and_devices_written_down(lab: Lab) -> None:
     async def test(client: Client, namespace: str) -> None:
-        await add(client, own_nodes(namespace, 2, gpu_count=2, gpu_model="A"))
+        await add_ready(client, own_nodes(namespace, 2, gpu_count=2, gpu_model="A"))
         # A name of its own: pods that other tests left waiting cost requests, too.
         manifests = [for_test(namespace, f"p{i}", scheduler=namespace, annotations=SHARE) for i in range(8)]
         async with a_scheduler(lab, f"{namespace}=fgd") as scheduler:
-
-            async def ready() -> bool | None:
-                scheduler.cache.refresh()
-                own = [node for node in scheduler.cache.state.nodes if ("test", namespace) in node.labels]
-                return (
-                    len(own) == 2 and not any("not-ready" in taint.key for node in own for taint in node.taints)
-                ) or None
-
-            await eventually(ready, "the nodes are ready")
             await make(client, namespace, *manifests)
             bound = await eventually(lambda: all_bound(client, namespace, 8), "eight pods are bound")
             await scheduler.bindings.finish()
@@ -154,30 +156,8 @@ def test_gates_other_schedulers_and_profiles(lab: Lab) -> None:
 
 
 async def ensure_pod_groups(client: Client) -> None:
-    """The definition of PodGroups of scheduling.x-k8s.io, as far as it matters here."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    body = {
-        "metadata": {
-            "name": "podgroups.scheduling.x-k8s.io",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
-        },
-        "spec": {
-            "group": "scheduling.x-k8s.io",
-            "names": {"plural": "podgroups", "kind": "PodGroup", "listKind": "PodGroupList", "singular": "podgroup"},
-            "scope": "Namespaced",
-            "versions": [version],
-        },
-    }
-    await ensure(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
-
-    async def served() -> bool | None:
-        try:
-            return bool(await client.get(f"{GROUPS}/podgroups"))
-        except KubeError:
-            return None
-
-    await eventually(served, "PodGroups are served")
+    """The PodGroups of scheduling.x-k8s.io are served, and found by discovery."""
+    await serve_pod_groups(client, *GROUPS.split("/")[2:])
 
 
 def test_gangs_are_placed_whole_or_not_at_all(lab: Lab) -> None:

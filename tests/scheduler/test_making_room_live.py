@@ -29,25 +29,6 @@ LABEL = "scheduling.x-k8s.io/pod-group"
 NATIVE = "/apis/scheduling.k8s.io/v1alpha2"
 
 
-async def grant(client: Client, name: str, group: str, resource: str, *verbs: str) -> None:
-    """One more right for the user that the scheduler runs as."""
-    role = {
-        "metadata": {"name": name},
-        "rules": [{"apiGroups": [group], "resources": [resource], "verbs": [*verbs]}],
-    }
-    binding = {
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "User", "name": "system:kube-scheduler", "apiGroup": "rbac.authorization.k8s.io"}],
-    }
-    for kind, body in (("clusterroles", role), ("clusterrolebindings", binding)):
-        await ensure(client, f"/apis/rbac.authorization.k8s.io/v1/{kind}", body)
-
-
-async def grant_evictions(client: Client) -> None:
-    await grant(client, "tells-pods-to-go", "", "pods/eviction", "create")
-
-
 async def make_urgent(client: Client) -> None:
     body = {"metadata": {"name": "urgent"}, "value": 1000}
     await ensure(client, "/apis/scheduling.k8s.io/v1/priorityclasses", body)
@@ -55,8 +36,8 @@ async def make_urgent(client: Client) -> None:
 
 def test_a_pod_of_lower_priority_goes_and_a_budget_is_kept(lab: Lab) -> None:
     async def test(client: Client, namespace: str) -> None:
-        await grant_evictions(client)
         await make_urgent(client)
+        pod = partial(for_test, namespace, scheduler=namespace, cpu="4")
         await add(client, own_nodes(namespace, 1))
         budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
         spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}}
@@ -70,14 +51,14 @@ def test_a_pod_of_lower_priority_goes_and_a_budget_is_kept(lab: Lab) -> None:
             found = (await pods_of(client, namespace))["urgent"]
             return found if found["spec"].get("nodeName") else None
 
-        async with a_scheduler(lab, "pilotage=best-fit") as scheduler:
-            kept = for_test(namespace, "kept", cpu="4", labels={"app": "kept"})
-            await make(client, namespace, kept, for_test(namespace, "goes", cpu="4"))
+        async with a_scheduler(lab, f"{namespace}=best-fit") as scheduler:
+            kept = pod("kept", labels={"app": "kept"})
+            await make(client, namespace, kept, pod("goes"))
             await eventually(lambda: all_bound(client, namespace, 2), "both are bound")
             await eventually(budget_known, "the budget counts its pod")
-            await make(client, namespace, for_test(namespace, "urgent", cpu="4", priorityClassName="urgent"))
+            await make(client, namespace, pod("urgent", priorityClassName="urgent"))
             found = await eventually(urgent_bound, "the urgent pod has the room")
-            await make(client, namespace, for_test(namespace, "second", cpu="4", priorityClassName="urgent"))
+            await make(client, namespace, pod("second", priorityClassName="urgent"))
 
             async def refused() -> bool | None:
                 second = condition((await pods_of(client, namespace))["second"])
@@ -130,11 +111,11 @@ def test_the_rest_of_a_gang_that_was_bound_by_halves_is_bound(lab: Lab) -> None:
 
 def test_a_half_whose_rest_does_not_fit_is_released_in_time(lab: Lab) -> None:
     async def test(client: Client, namespace: str) -> None:
-        await grant_evictions(client)
         await make_gang(client, namespace, "job", 3, scheduleTimeoutSeconds=1)
         await add(client, own_nodes(namespace, 1))  # room for two of them
         references = [await owner(client, namespace)]
-        manifests = [for_test(namespace, f"p{i}", cpu="4", labels={LABEL: "job"}) for i in range(3)]
+        member = partial(for_test, namespace, scheduler=namespace, cpu="4", labels={LABEL: "job"})
+        manifests = [member(f"p{i}") for i in range(3)]
         for manifest in manifests:
             manifest["metadata"]["ownerReferences"] = references
         await make(client, namespace, *manifests)
@@ -147,7 +128,7 @@ def test_a_half_whose_rest_does_not_fit_is_released_in_time(lab: Lab) -> None:
             return text in condition((await pods_of(client, namespace))["p1"]).get("message", "") or None
 
         said: list[str] = []
-        async with a_scheduler(lab, "pilotage=best-fit", expected=said) as scheduler:
+        async with a_scheduler(lab, f"{namespace}=best-fit", expected=said) as scheduler:
             await eventually(released, "the bound half has gone")
             await eventually(partial(says, "2 of the 3 pods that gang 'job' needs"), "the rest waits for its third pod")
             (decision, *_) = (d for d in scheduler.journal if d.victims)
@@ -166,7 +147,6 @@ def test_native_groups_are_placed_whole_or_not_at_all(tmp_path: Path) -> None:
         return for_test(namespace, f"{group}-{number}", cpu="4", schedulingGroup=joined)
 
     async def test(client: Client, namespace: str) -> None:
-        await grant(client, "reads-native-groups", "scheduling.k8s.io", "podgroups", "list", "watch")
         await add(client, own_nodes(namespace, 2))  # room for four
         for name, count in (("large", 5), ("small", 3)):
             spec = {"schedulingPolicy": {"gang": {"minCount": count}}}

@@ -11,8 +11,9 @@ from pilotage.kube.errors import KubeError, UnreachableError
 from pilotage.kube.podview import GPU_INDEX, PodView, gpu_index
 from pilotage.model.clock import Clock, timestamp
 
-Result = Literal["bound", "elsewhere", "gone", "failed"]
+Result = Literal["bound", "elsewhere", "gone", "failed", "unknown"]
 
+ASK_AGAIN = (401, 429)  # says nothing about the pod: a token that is being replaced, a busy server
 NOTE_LIMIT = 1024  # characters of an event's note
 
 
@@ -27,7 +28,10 @@ class Binder:
     _events: int = 0
 
     async def bind(self, pod: PodView, node: str, devices: int, annotations: dict[str, str] | None = None) -> Result:
-        """The devices travel in the annotations of the binding: the API server writes both at once."""
+        """The devices travel in the annotations of the binding: the API server writes both at once.
+
+        "unknown": it may have been written, and nobody can be asked now. `look_up` tells later.
+        """
         written = dict(annotations or {})
         if devices:
             written[GPU_INDEX] = gpu_index(devices)
@@ -45,22 +49,24 @@ class Binder:
         except KubeError as error:
             if error.status == 404:
                 return "gone"
-            if error.status != 409:
+            if 400 <= error.status < 500 and error.status != 409:
                 return "failed"
         except UnreachableError:
             pass
         else:
             return "bound"
-        return await self._looked_up(pod, node)
+        return await self.look_up(pod, node)
 
-    async def _looked_up(self, pod: PodView, node: str) -> Result:
-        """After a conflict or a lost reply only the pod itself can tell."""
+    async def look_up(self, pod: PodView, node: str) -> Result:
+        """After a conflict, a fault of the server (it may have written first) or a lost reply only the pod can tell."""
         try:
             found = await self.client.get(_path(pod))
         except KubeError as error:
-            return "gone" if error.status == 404 else "failed"
+            if error.status == 404:
+                return "gone"
+            return "unknown" if error.status in ASK_AGAIN or error.status >= 500 else "failed"
         except UnreachableError:
-            return "failed"
+            return "unknown"
         if found["metadata"]["uid"] != pod.uid or "deletionTimestamp" in found["metadata"]:
             return "gone"
         there = found["spec"].get("nodeName")
@@ -83,7 +89,8 @@ class Binder:
                 "lastProbeTime": None,
                 "lastTransitionTime": timestamp(self.clock.wall()),
             }
-            await self.client.patch(f"{_path(pod)}/status", {"status": {"conditions": [condition]}}, STRATEGIC_PATCH)
+            body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+            await self.client.patch(f"{_path(pod)}/status", body, STRATEGIC_PATCH)
         await self._event(pod, "Warning", "FailedScheduling", "Scheduling", message)
 
     async def nominate(self, pod: PodView, node: str) -> None:

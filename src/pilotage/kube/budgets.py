@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from pilotage.kube.client import Json
@@ -29,6 +29,7 @@ class Budgets:
     """A follower of them all."""
 
     known: dict[BudgetKey, Budget] = field(default_factory=dict)
+    on_more: Callable[[str], None] = lambda why: None  # pods may go that had to stay
 
     def covering(self, pod: PodView) -> list[BudgetKey]:
         return [
@@ -45,17 +46,30 @@ class Budgets:
         return [key for key, count in asked.items() if count > self.known[key].allowed]
 
     def listed(self, objects: list[Json]) -> None:
-        self.known.clear()
+        there = {_key(found) for found in objects}
+        for key in [key for key in self.known if key not in there]:
+            self._drop(key)
         for found in objects:
             self.changed(found)
 
     def changed(self, found: Json) -> None:
-        metadata, status = found["metadata"], found.get("status") or {}
-        self.known[metadata["namespace"], metadata["name"]] = Budget(
+        key, status = _key(found), found.get("status") or {}
+        before = self.known.get(key)
+        now = self.known[key] = Budget(
             read_selector((found.get("spec") or {}).get("selector")),
             int(status.get("disruptionsAllowed") or 0),
             frozenset(status.get("disruptedPods") or ()),
         )
+        if before is not None and (now.allowed > before.allowed or now.selector != before.selector):
+            self.on_more("budget changed")
 
     def deleted(self, last: Json) -> None:
-        self.known.pop((last["metadata"]["namespace"], last["metadata"]["name"]), None)
+        self._drop(_key(last))
+
+    def _drop(self, key: BudgetKey) -> None:
+        if self.known.pop(key, None) is not None:
+            self.on_more("budget changed")
+
+
+def _key(found: Json) -> BudgetKey:
+    return found["metadata"]["namespace"], found["metadata"]["name"]

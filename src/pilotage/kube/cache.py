@@ -26,6 +26,7 @@ from pilotage.workloads.fields import Field
 from pilotage.workloads.nodespec import read_node
 from pilotage.workloads.topology import natural_order
 
+MOST_ASKED = 200  # extended resources that no node has, and pods have asked for
 REJECTED = "OutOf"  # OutOfcpu, OutOfmemory, OutOfpods, ...: status.reason of a pod that its kubelet refused
 
 # Finished pods take nothing; they leave such a watch as if they were deleted.
@@ -39,6 +40,7 @@ class Listener:
     pod_waits: Callable[[PodView], None] = lambda pod: None
     pod_settled: Callable[[PodView], None] = lambda pod: None  # bound, gone, or not waiting any more
     room_made: Callable[[str], None] = lambda why: None  # pods that did not fit may fit now
+    pod_came: Callable[[PodView], None] = lambda pod: None  # to its node: pods that look at others may fit now
     overcommit: Callable[[PodView, str], None] = lambda pod, what: None  # somebody put it where there was no room
     rejected: Callable[[str, str], None] = lambda pod, why: None  # its node would not have it
     before_bound: Callable[[PodView, str], None] = lambda pod, node: None  # as it waited, and where somebody put it
@@ -84,8 +86,10 @@ class ClusterCache:
 
     def refresh(self) -> None:
         """Takes in what happened to nodes. Nodes keep their places where none was removed."""
-        if not self._stale:
-            return
+        while self._stale:  # a second time where a pod of a node that came asks for what nobody has
+            self._take_in()
+
+    def _take_in(self) -> None:
         self._stale = False
         old = self.state
         kept = [self._nodes[node.name] for node in old.nodes if node.name in self._nodes]
@@ -136,6 +140,7 @@ class ClusterCache:
     def _drop_node(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
             self._stale = True
+            self.listener.room_made("node gone")  # its zone may have gone with it: spread counts anew
 
     # Pods
 
@@ -156,6 +161,7 @@ class ClusterCache:
             self._settle(pod, before)
             if before is None or not before.node:
                 self.listener.pod_settled(pod)
+                self.listener.pod_came(pod)
         elif pod.waits:
             self.claims.follow(pod)
             self.listener.pod_waits(pod)
@@ -176,24 +182,31 @@ class ClusterCache:
             else:
                 self.forget(pod.uid)
                 self._place(pod)
+                self.listener.room_made("pod went elsewhere")
         elif not same_node or (before is not None and before.shape != pod.shape):
             self._unplace(pod.uid)
             self._place(pod)
+            self.listener.room_made("pod resized")
         if before is not None and (before.deleting, before.labels) != (pod.deleting, pod.labels):
             self.neighbours.remove(pod.uid)
             self.neighbours.add(pod, pod.node)
+            if before.labels == pod.labels:
+                self.listener.pod_came(pod)  # to its end: a spread does not count it any more
+            else:
+                self.listener.room_made("pod changed")
 
     def drop(self, uid: str) -> None:
         """A pod that is gone or has finished."""
         pod = self.pods.pop(uid, None)
         if pod is None:
             return
+        took_room = self.state.placement(uid) is not None or bool(self.claims.node_of(uid))
         self.claims.drop(uid)
-        if self.state.placement(uid) is not None:
-            if self.state.assumed(uid):
-                self.forget(uid)
-            else:
-                self._unplace(uid)
+        if self.state.assumed(uid):
+            self.forget(uid)
+        else:
+            self._unplace(uid)
+        if took_room:
             self.listener.room_made("pod gone")
         self.listener.pod_settled(pod)
 
@@ -202,6 +215,8 @@ class ClusterCache:
         n = self.state.index.get(pod.node)
         if n is None:
             return  # its node is not known (yet): counted when it comes
+        if self.ask_for(pod.shape):
+            return  # counted by the next refresh, which makes an axis for what it has
         shape = self._countable(pod.shape, n)
         self.state.add(pod.uid, shape, n, self.devices_for(pod.devices, shape, n))
         if self._over(n):
@@ -211,9 +226,11 @@ class ClusterCache:
         self.note_change(n)
 
     def _countable(self, shape: PodShape, n: int) -> PodShape:
-        """Devices that the node does not have cannot be counted on it."""
+        """Devices that the node does not have cannot be counted on it, nor what has no axis."""
         if shape.gpu_count > self.state.arrays.device_count_N[n]:
-            return replace(shape, gpu_count=0, gpu_milli=0)
+            shape = replace(shape, gpu_count=0, gpu_milli=0)
+        if any(name not in self.state.resources for name, _ in shape.extended):
+            shape = replace(shape, extended=tuple(e for e in shape.extended if e[0] in self.state.resources))
         return shape
 
     def _over(self, n: int) -> bool:
@@ -282,12 +299,19 @@ class ClusterCache:
         self.neighbours.add(pod, pod.node)
         self.note_change(placement.node)
 
-    def ask_for(self, shape: PodShape) -> None:
-        """Extended resources that no node has get an axis, so that a message can name them."""
+    def ask_for(self, shape: PodShape) -> bool:
+        """Extended resources that no node has get an axis by the next refresh, so that a message can name them.
+
+        Whether that refresh is needed. Anybody can invent names, so there is an end to it.
+        """
+        if not shape.extended:
+            return False
         unknown = {name for name, _ in shape.extended} - set(self.state.resources)
-        if unknown:
-            self._asked |= unknown
+        fresh = unknown - self._asked
+        if fresh and len(self._asked) + len(fresh) <= MOST_ASKED:
+            self._asked |= fresh
             self._stale = True
+        return not unknown.isdisjoint(self._asked)
 
     def note_change(self, n: int) -> None:
         """What is free on a node has changed: its features follow, and its kept scores do not hold any more."""
@@ -350,13 +374,17 @@ class NamespaceFollower:
     cache: ClusterCache
 
     def listed(self, objects: list[Json]) -> None:
-        self.cache.namespaces.clear()
+        names = {found["metadata"]["name"] for found in objects}
+        for name in [name for name in self.cache.namespaces if name not in names]:
+            del self.cache.namespaces[name]
         for found in objects:
             self.changed(found)
 
     def changed(self, found: Json) -> None:
-        metadata = found["metadata"]
-        self.cache.namespaces[metadata["name"]] = metadata.get("labels") or {}
+        name, labels = found["metadata"]["name"], found["metadata"].get("labels") or {}
+        if self.cache.namespaces.get(name) != labels:
+            self.cache.namespaces[name] = labels
+            self.cache.listener.room_made("namespace changed")
 
     def deleted(self, last: Json) -> None:
         self.cache.namespaces.pop(last["metadata"]["name"], None)

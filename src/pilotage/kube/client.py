@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from pilotage.kube.access import Access
 from pilotage.kube.errors import KubeError, UnreachableError
-from pilotage.model.errors import PilotageError
+from pilotage.model.errors import InputError, PilotageError
 
 Json = dict[str, Any]
 
@@ -188,7 +188,13 @@ class Client:
             raise _unreachable(self.access.server, error) from error
 
     async def _token(self, renew: bool) -> str:
-        return "" if self.access.tokens is None else await self.access.tokens.token(renew=renew)
+        """A token that cannot be had now (a plugin failed, a file is being replaced) may be there in a moment."""
+        if self.access.tokens is None:
+            return ""
+        try:
+            return await self.access.tokens.token(renew=renew)
+        except InputError as error:
+            raise UnreachableError(f"{self.access.server}: no token: {error}") from error
 
     def _send(
         self,

@@ -14,8 +14,18 @@ class KubeError(PilotageError):
 
 
 class UnreachableError(PilotageError):
-    """No answer: the server cannot be reached, or the connection was lost on the way."""
+    """No answer: the server cannot be reached, there is no token for it, or the connection was lost on the way."""
 
 
 class ExpiredError(PilotageError):
     """A watch cannot go on from where it was (410): list again."""
+
+
+class EndedError(PilotageError):
+    """Something that should go on for ever has ended: what is known of the cluster would go stale unnoticed."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, error: BaseException | None) -> None:
+        why = f": {type(error).__name__}: {error}" if error is not None else ""
+        super().__init__(f"{what} has ended{why}")

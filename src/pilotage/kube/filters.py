@@ -6,14 +6,18 @@ models are not here: they are in the arrays (see pilotage.kernels.feasibility).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
+from pilotage.kernels.feasibility import feasible_some
 from pilotage.kernels.features import LOAD_AGE, LOAD_LATENCY
 from pilotage.kube.cache import ClusterCache
 from pilotage.kube.neighbours import Kind
 from pilotage.kube.pod_rules import Spread, Term, ports_conflict
 from pilotage.kube.podview import PodView
 from pilotage.model.workload import BoolArray, IntArray
+from pilotage.policies.encode import encode_shapes
 
 POOL = "node(s) were not in this scheduler's pool"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
@@ -47,6 +51,31 @@ def by_rules(pod: PodView, cache: ClusterCache) -> list[Taken]:
     if cache.neighbours.repelling:
         taken.append((EXISTING, _repelled(pod, cache)))
     return [(reason, out_N) for reason, out_N in taken if out_N.any()]
+
+
+def feasible(pod: PodView, cache: ClusterCache) -> BoolArray:
+    """Nodes that the pod could go to now, by the arrays and by rules."""
+    N = len(cache.state.nodes)
+    fits_N = np.zeros(N, np.bool_)
+    feasible_some(cache.state.arrays, encode_shapes(cache.state, [pod.shape]), 0, np.arange(N), fits_N)
+    return fits_N & allowed(by_rules(pod, cache), N)
+
+
+def allowed(taken: Sequence[Taken], nodes: int) -> BoolArray:
+    """Nodes that no rule takes out."""
+    allowed_N = np.ones(nodes, np.bool_)
+    for _, out_N in taken:
+        allowed_N &= ~out_N
+    return allowed_N
+
+
+def helped_by(pod: PodView, came: PodView, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether a pod that fitted nowhere may fit since another came to a node: a friend, or one that evens a spread."""
+    near = pod.rules.near
+    if near and all(term.selects(came.labels, came.namespace, namespaces) for term in near):
+        return True
+    spread = [one.selector for one in pod.rules.spread if one.required and one.selector is not None]
+    return came.namespace == pod.namespace and any(selector.matches(came.labels) for selector in spread)
 
 
 def _nobody(cache: ClusterCache) -> BoolArray:

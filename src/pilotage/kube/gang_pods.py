@@ -2,58 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
 
 from pilotage.kube.client import STRATEGIC_PATCH, Client, Json
 from pilotage.kube.errors import KubeError
-from pilotage.kube.podgroups import served_forms
-from pilotage.kube.podview import VOLCANO_GROUP
+from pilotage.kube.podgroups import GroupForm, served_forms
 from pilotage.model.resources import cpu_milli
-from pilotage.workloads.podsets import GROUP_LABELS
-
-NATIVE: Final = "scheduling.k8s.io"
-COSCHEDULING: Final = "scheduling.x-k8s.io"
-
-
-@dataclass(frozen=True)
-class GroupForm:
-    """A kind of PodGroup that is served: its API group, the path of all of them, and where the count stands."""
-
-    api_group: str
-    path: str  # /apis/GROUP/VERSION/podgroups
-    count: tuple[str, ...]
-
-    def path_in(self, namespace: str) -> str:
-        return self.path.replace("/podgroups", f"/namespaces/{namespace}/podgroups")
-
-    def group(self, name: str, pods: int, labels: Mapping[str, str]) -> Json:
-        body: Json = {"kind": "PodGroup", "metadata": {"name": name, "labels": dict(labels)}}
-        body["apiVersion"] = "/".join(self.path.split("/")[2:4])
-        place = body
-        for key in self.count[:-1]:
-            place = place.setdefault(key, {})
-        place[self.count[-1]] = pods
-        return body
-
-    def member(self, manifest: Json, name: str) -> Json:
-        """The pod as a member of a group."""
-        metadata, spec = manifest["metadata"], manifest["spec"]
-        if self.api_group == NATIVE:
-            return {**manifest, "spec": {**spec, "schedulingGroup": {"podGroupName": name}}}
-        if self.api_group == COSCHEDULING:
-            labels = {**(metadata.get("labels") or {}), GROUP_LABELS[0]: name}
-            return {**manifest, "metadata": {**metadata, "labels": labels}}
-        annotations = {**(metadata.get("annotations") or {}), VOLCANO_GROUP: name}
-        return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
 async def group_form(client: Client) -> GroupForm | None:
     """The first form that is served, the native one before all others; None where there is none."""
-    for api_group, path, count in await served_forms(client):
-        return GroupForm(api_group, path, count)
-    return None
+    return next(iter(await served_forms(client)), None)
 
 
 async def create_gang(client: Client, namespace: str, name: str, pods: Sequence[Json]) -> GroupForm:

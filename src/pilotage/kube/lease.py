@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from pilotage.kube.access import Access
 from pilotage.kube.client import Client, Json
-from pilotage.kube.errors import KubeError, UnreachableError
+from pilotage.kube.errors import EndedError, KubeError, UnreachableError
 from pilotage.model.clock import Clock, timestamp
 from pilotage.model.errors import InputError, PilotageError
 
@@ -49,12 +49,14 @@ class Lease:
     settings: LeaseSettings = LeaseSettings()
     on_change: Callable[[bool], None] = lambda leads: None
     transitions: int = 0
+    term: int = 0  # times that leading began, or went on after a break: others may have written meanwhile
     _renewed: float = float("-inf")  # when the last successful renewal began
     _leads: bool = False
     _seen: tuple[str, str] = ("", "")  # holder and time of renewal as last read
     _seen_at: float = float("-inf")
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+    _ended_by: BaseException | None = None
 
     @property
     def leads(self) -> bool:
@@ -66,14 +68,25 @@ class Lease:
 
     def start(self) -> None:
         self.settings.check()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="lease", daemon=True)
+        self._thread = threading.Thread(target=self._thread_main, name="lease", daemon=True)
         self._thread.start()
+
+    def expect_alive(self) -> None:
+        """Raises when nobody tries to get the lease any more: this process would wait for its turn for ever."""
+        if self._ended_by is not None:
+            raise EndedError("renewing the lease", self._ended_by) from self._ended_by
 
     def stop(self) -> None:
         """Gives the lease back, so that another process need not wait for its end."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(self.settings.renew_seconds)
+
+    def _thread_main(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except BaseException as error:  # told by expect_alive, in the thread that decides
+            self._ended_by = error
 
     async def _run(self) -> None:
         async with Client(self.access, agent="pilotage-lease") as client:
@@ -91,6 +104,7 @@ class Lease:
         except (KubeError, UnreachableError, TimeoutError):
             won = None  # nobody knows; leading ends by itself when renewals stay away
         if won:
+            self.term += not self.leads
             self._renewed = began
         lost = won is False or not (won or self.clock.now() - self._renewed < self.settings.renew_seconds)
         leads = bool(won) or (self._leads and not lost)

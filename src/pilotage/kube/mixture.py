@@ -34,10 +34,13 @@ class Mixture:
         return self.given is None and len(self.cache.pods) > GROWTH * max(self._pods, 10)
 
     def take(self) -> WorkloadMix:
-        """The mix now."""
+        """The mix now; from now on it is this one that it moves away from."""
         state = self.cache.state
         self._cluster, self._pods = (state.models, ClusterSize.of(state)), len(self.cache.pods)
-        return (self.given or self._observed()).on(state)
+        return self.now()
+
+    def now(self) -> WorkloadMix:
+        return (self.given or self._observed()).on(self.cache.state)
 
     def _observed(self) -> WorkloadMix:
         counts = Counter(pod.shape for pod in self.cache.pods.values())

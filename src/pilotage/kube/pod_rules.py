@@ -89,6 +89,11 @@ class PodRules:
     latency: tuple[float, float] = (0.0, 0.0)  # seconds: soft and hard limit, 0 = none
     problem: str = ""  # what is not decided here, or cannot be read
 
+    @property
+    def look_for_others(self) -> bool:
+        """Whether it may fit after another pod got a node: one it wants to be near, or one that evens out a spread."""
+        return bool(self.near) or any(constraint.required for constraint in self.spread)
+
 
 NO_RULES = PodRules()
 

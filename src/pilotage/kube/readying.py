@@ -6,13 +6,14 @@ ready before, so that no decision waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
 from pilotage.kube.mixture import Mixture
+from pilotage.model.errors import PilotageError
 from pilotage.policies.api import Policy, WorkloadMix, prepared
 
 
@@ -32,9 +33,15 @@ class _Used:
 class Readying:
     """What is in use, by name, and what is under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_problem: Callable[[str], None] = lambda text: None) -> None:
+        self.on_problem = on_problem
         self._used: dict[str, _Used] = {}
         self._later: dict[str, Future[Policy]] = {}
+
+    def use(self, name: str, policy: Policy, ready: Policy, mix: WorkloadMix) -> None:
+        """Another policy from now on, that somebody made ready; what is under way for the old one is not wanted."""
+        self._later.pop(name, None)
+        self._used[name] = _Used(policy, ready, mix.models)
 
     def ready(self, name: str, policy: Policy, mix: WorkloadMix) -> Policy:
         """The policy to use from now on."""
@@ -49,12 +56,17 @@ class Readying:
         return now
 
     def finished(self) -> dict[str, Policy]:
-        """Policies whose thread has ended, to be used from now on."""
-        done = {name: future.result() for name, future in self._later.items() if future.done()}
-        for name, ready in done.items():
-            del self._later[name]
+        """Policies whose thread has ended, to be used from now on. One that failed there stays as it was."""
+        found: dict[str, Policy] = {}
+        for name in [name for name, future in self._later.items() if future.done()]:
+            try:
+                ready = self._later.pop(name).result()
+            except PilotageError as error:
+                self.on_problem(f"{name}: is not made ready for the pods and nodes of now: {error}")
+                continue
+            found[name] = ready
             self._used[name] = _Used(self._used[name].policy, ready, self._used[name].models)
-        return done
+        return found
 
 
 @cache

@@ -16,9 +16,8 @@ from datetime import datetime
 
 from pilotage.kube.access import Access
 from pilotage.kube.client import Client, Json
-from pilotage.kube.many import first_of
 from pilotage.kube.podview import PodView, gpu_index, read_pod
-from pilotage.kube.watch import Informer
+from pilotage.kube.watch import Informer, running
 from pilotage.model.clock import Clock, parse_timestamp
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
@@ -183,12 +182,5 @@ async def following(
             Informer(client, "/api/v1/nodes", RecordedNodes(recording), on_fault=say),
             Informer(client, "/api/v1/pods", RecordedPods(recording), on_fault=say),
         ]
-        tasks = [asyncio.create_task(informer.run()) for informer in informers]
-        try:
-            for informer in informers:
-                await first_of(informer.synced, stop)
+        async with running(informers, stop):
             yield recording
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)

@@ -8,15 +8,16 @@ waited out with a pause that grows to a limit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import orjson
 
 from pilotage.kube.client import Client, Json
-from pilotage.kube.errors import ExpiredError, KubeError, UnreachableError
+from pilotage.kube.errors import EndedError, ExpiredError, KubeError, UnreachableError
+from pilotage.kube.many import first_of
 
 WATCH_SECONDS = 300  # after which the server ends a watch
 IDLE_SECONDS = 120.0  # the server sends a bookmark about every minute: after longer silence the connection is dead
@@ -80,6 +81,11 @@ class Informer:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
+    def forget(self) -> None:
+        """The next `run` begins with a list, as the first one did."""
+        self._version = ""
+        self.synced.clear()
+
     async def _list(self) -> None:
         objects, version = await self.client.list_all(self.path, **self.params)
         self.lists += 1
@@ -115,6 +121,58 @@ class Informer:
         elif kind == "DELETED":
             self.follower.deleted(found)
         self._version = version  # after the follower took it: an event is never skipped
+
+
+@dataclass
+class Running:
+    """Informers at work."""
+
+    informers: Sequence[Informer]
+    stop: asyncio.Event
+    _tasks: dict[asyncio.Task[None], Informer] = field(default_factory=dict)
+
+    async def begin(self) -> None:
+        """Returns when each has listed once, or `stop` is set."""
+        self._tasks = {asyncio.create_task(informer.run()): informer for informer in self.informers}
+        for task in self._tasks:
+            task.add_done_callback(lambda task: None if task.cancelled() else self.stop.set())
+        for informer in self.informers:
+            await first_of(informer.synced, self.stop)
+
+    async def end(self) -> list[asyncio.Task[None]]:
+        """Those that had ended already."""
+        ended = [task for task in self._tasks if task.done()]
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        return ended
+
+    async def list_again(self) -> None:
+        """Returns when all that is known is newer than this call: a watch may be silent because nobody is there."""
+        self.expect_none(await self.end())
+        for informer in self.informers:
+            informer.forget()
+        await self.begin()
+
+    def expect_none(self, ended: list[asyncio.Task[None]]) -> None:
+        for task in ended:
+            raise EndedError(f"following {self._tasks[task].path}", task.exception()) from task.exception()
+
+
+@asynccontextmanager
+async def running(informers: Sequence[Informer], stop: asyncio.Event) -> AsyncIterator[Running]:
+    """They run while the block lasts, which begins when each has listed once, or `stop` is set.
+
+    Nothing that goes wrong in a cluster ends an informer. Should one end all the same, it sets `stop`, and the block
+    is followed by the error: a cache that nobody keeps up to date must not be decided on.
+    """
+    found, ended = Running(informers, stop), list[asyncio.Task[None]]()
+    try:
+        await found.begin()
+        yield found
+    finally:
+        ended = await found.end()
+    found.expect_none(ended)
 
 
 def _event(line: bytes) -> Json:

@@ -6,23 +6,13 @@ from collections.abc import Mapping
 
 from pilotage.kube.client import Client, Json
 from pilotage.kube.errors import KubeError
+from pilotage.kube.podgroups import NATIVE, GroupForm, served_forms
 from pilotage.workloads.podsets import GROUP_LABELS
 
-VERSION = "/apis/scheduling.k8s.io/v1alpha2"
 
-
-def groups_path(namespace: str) -> str:
-    return f"{VERSION}/namespaces/{namespace}/podgroups"
-
-
-async def serves_groups(client: Client) -> bool:
-    try:
-        resources = (await client.get(VERSION)).get("resources") or ()
-    except KubeError as error:
-        if error.status == 404:
-            return False
-        raise
-    return any(resource.get("name") == "podgroups" for resource in resources)
+async def native_form(client: Client) -> GroupForm | None:
+    """None where the API is not served."""
+    return next((form for form in await served_forms(client) if form.api_group == NATIVE), None)
 
 
 def in_group(body: Json) -> Json:
@@ -33,13 +23,15 @@ def in_group(body: Json) -> Json:
     return {**body, "spec": {**body["spec"], "schedulingGroup": {"podGroupName": group}}}
 
 
-async def describe_gangs(client: Client, gangs: Mapping[str, int], namespace: str, labels: Mapping[str, str]) -> None:
-    """Says of each how many pods it needs; one that is there stays as it is."""
+async def describe_gangs(client: Client, gangs: Mapping[str, int], namespace: str, labels: Mapping[str, str]) -> bool:
+    """Says of each how many pods it needs; one that is there stays as it is. False where the API is not served."""
+    form = await native_form(client)
+    if form is None:
+        return False
     for name, count in gangs.items():
-        spec = {"schedulingPolicy": {"gang": {"minCount": count}}}
-        body = {"metadata": {"name": name, "labels": dict(labels)}, "spec": spec}
         try:
-            await client.create(groups_path(namespace), body)
+            await client.create(form.path_in(namespace), form.group(name, count, labels))
         except KubeError as error:
             if error.status != 409:
                 raise
+    return True

@@ -16,7 +16,7 @@ from pilotage.kube.client import Client, Json
 from pilotage.kube.errors import KubeError
 from pilotage.kube.many import AT_ONCE, for_each
 from pilotage.lab import watching
-from pilotage.lab.gangs import describe_gangs, groups_path, in_group, serves_groups
+from pilotage.lab.gangs import describe_gangs, in_group, native_form
 from pilotage.model.clock import Clock
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
@@ -164,9 +164,8 @@ async def create(
         body = {"metadata": {"name": priority_class(priority)}, "value": priority}
         await ensure(client, "/apis/scheduling.k8s.io/v1/priorityclasses", body)
     made = list(objects(workload, settings))
-    if workload.gangs and await serves_groups(client):
-        sizes = {object_name(gang.name): gang.size for gang in workload.gangs}
-        await describe_gangs(client, sizes, settings.namespace, {LABEL: settings.name})
+    sizes = {object_name(gang.name): gang.size for gang in workload.gangs}
+    if sizes and await describe_gangs(client, sizes, settings.namespace, {LABEL: settings.name}):
         made = [(arrival, path, in_group(body)) for arrival, path, body in made]
     began = clock.now()
 
@@ -200,8 +199,9 @@ async def clean(client: Client, settings: LoadSettings, clock: Clock) -> int:
     first: int | None = None
     deadline = clock.now() + GONE_SECONDS
     paths = [path.format(settings.namespace) for path in COLLECTIONS.values()]
-    if await serves_groups(client):
-        paths.append(groups_path(settings.namespace))
+    groups = await native_form(client)
+    if groups is not None:
+        paths.append(groups.path_in(settings.namespace))
     while True:
         for path in paths:
             await client.delete(path, labelSelector=chosen(settings), propagationPolicy="Background")

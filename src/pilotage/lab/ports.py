@@ -60,6 +60,14 @@ def expect_free(port: int, field: str) -> None:
             ) from None
 
 
+def is_free(port: int) -> bool:
+    try:
+        expect_free(port, "port")
+    except InputError:
+        return False
+    return True
+
+
 def answers(port: int) -> bool:
     """Whether somebody listens there."""
     with socket.socket() as one:

@@ -8,20 +8,23 @@ from dataclasses import dataclass, field
 
 from pilotage.kube.client import Client, Json
 from pilotage.kube.podview import GPU_INDEX
-from pilotage.kube.watch import Informer
+from pilotage.kube.watch import Informer, running
 from pilotage.model.clock import Clock
 from pilotage.model.errors import InputError
 
 IDLE_SECONDS = 300.0  # without anything decided: nobody schedules
+EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
+LAST_EVENTS_SECONDS = 5.0  # without one more event: the rest were dropped, as kube-scheduler does when it has too many
 
 
 @dataclass
 class BoundPods:
-    """When pods got their nodes, and which."""
+    """When pods got their nodes, and which; and when it was said of each (see `ScheduledEvents`)."""
 
     clock: Clock
     wanted: int
     node_of: dict[str, str] = field(default_factory=dict)  # by uid
+    said_of: set[str] = field(default_factory=set)  # uids
     first_at: float = 0.0
     last_at: float = 0.0
 
@@ -36,26 +39,62 @@ class BoundPods:
         uid, node = found["metadata"]["uid"], found["spec"].get("nodeName")
         if node and uid not in self.node_of:
             self.node_of[uid] = node
-            self.last_at = self.clock.now()
+            self._note()
             self.first_at = self.first_at or self.last_at
-            if len(self.node_of) >= self.wanted:
-                self.complete.set()
+
+    def deleted(self, last: Json) -> None:
+        pass
+
+    def hear(self, uid: str) -> None:
+        if uid not in self.said_of:
+            self.said_of.add(uid)
+            if self.first_at:  # before there is a binding, events are of pods of earlier rounds
+                self._note()
+
+    def _note(self) -> None:
+        self.last_at = self.clock.now()
+        if len(self.node_of) >= self.wanted:
+            self.complete.set()
+
+    @property
+    def events(self) -> int:
+        return len(self.said_of & self.node_of.keys())
+
+
+@dataclass
+class ScheduledEvents:
+    """Events that say of pods that they have a node."""
+
+    bound: BoundPods
+
+    def listed(self, objects: list[Json]) -> None:
+        for found in objects:
+            self.changed(found)
+
+    def changed(self, found: Json) -> None:
+        self.bound.hear(str((found.get("regarding") or {}).get("uid")))
 
     def deleted(self, last: Json) -> None:
         pass
 
 
 async def until_bound(client: Client, namespace: str, bound: BoundPods, seconds: float) -> bool:
-    """Watches a namespace until as many pods as wanted are bound; False when the time is over before."""
-    informer = Informer(client, f"/api/v1/namespaces/{namespace}/pods", bound)
-    task = asyncio.create_task(informer.run())
-    try:
-        await asyncio.wait_for(bound.complete.wait(), seconds)
-    except TimeoutError:
-        return False
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    """Watches a namespace until as many pods as wanted are bound and the last event of it is there.
+
+    False when the time is over before they are bound.
+    """
+    informers = (
+        Informer(client, f"/api/v1/namespaces/{namespace}/pods", bound),
+        Informer(client, EVENTS.format(namespace), ScheduledEvents(bound), {"fieldSelector": "reason=Scheduled"}),
+    )
+    stop = asyncio.Event()
+    async with running(informers, stop):
+        try:
+            await asyncio.wait_for(bound.complete.wait(), seconds)
+        except TimeoutError:
+            return False
+        while bound.events < bound.wanted and bound.clock.now() - bound.last_at < LAST_EVENTS_SECONDS:
+            await asyncio.sleep(0.05)
     return True
 
 

@@ -282,7 +282,9 @@ class ClusterState:
     def _has_room(self, shape: PodShape, node: int, devices: int) -> bool:
         left_D = self.arrays.device_left_ND[node]
         enough = all(left_D[d] >= shape.gpu_milli for d in range(len(left_D)) if (devices >> d) & 1)
-        return enough and bool((self.demand(shape).request_R <= self.arrays.free_NR[node]).all())
+        request_R = self.demand(shape).request_R
+        # What a pod does not ask for may be short: others may have put more on the node than it has.
+        return enough and bool(((request_R <= self.arrays.free_NR[node]) | (request_R == 0)).all())
 
     def _expect_devices(self, shape: PodShape, node: int, devices: int) -> None:
         if devices.bit_count() != shape.gpu_count or devices >> int(self.arrays.device_count_N[node]):

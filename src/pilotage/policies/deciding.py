@@ -58,10 +58,10 @@ def refresh(policy: Policy, view: View, row: Row, changed_L: IntArray, changes: 
         stale = np.arange(N)
     else:
         stale = np.unique(changed_L[np.arange(row.seen, changes) % N])
-    row.seen = changes
     if len(stale):
         scores = score_candidates(policy, view.batch(stale))
         row.raw_N[stale], row.device_N[stale] = scores.raw_N, scores.device_N
+    row.seen = changes  # only now: a policy that raised is asked for the same nodes again
 
 
 def totals(

@@ -1,7 +1,7 @@
 """The newest decisions, in memory: who decided what about which pod, when, and why.
 
-Fronts that decide (the scheduler, services) add to a journal; whoever shows decisions reads it. It is bounded, and one
-task or thread at a time may add to it. A decision is plain data: `as_dict` gives what JSON can hold.
+Fronts that decide (the scheduler, services) add to a journal; whoever shows decisions reads it. It is bounded; one
+task or thread at a time may add to it, and any may read. A decision is plain data: `as_dict` gives what JSON can hold.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Journal:
         return len(self._decisions)
 
     def __iter__(self) -> Iterator[Decision]:
-        return reversed(self._decisions)
+        return iter(list(self._decisions)[::-1])  # a copy, made in one step: another thread may read
 
     def add(self, attempt: Attempt, outcome: Outcome) -> Decision:
         self.added += 1

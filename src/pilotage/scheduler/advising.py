@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass, field, fields
 
 from pilotage.kube.cache import ClusterCache, Listener
 from pilotage.kube.client import Client
-from pilotage.kube.many import first_of
 from pilotage.kube.mixture import Mixture
 from pilotage.kube.podgroups import PodGroups
 from pilotage.kube.podview import PodView, gpu_index
 from pilotage.kube.readying import Readying, prepare
+from pilotage.kube.watch import running
 from pilotage.model.clock import Clock, timestamp
 from pilotage.model.outcome import Scheduled, Unschedulable
 from pilotage.policies.api import Policy
@@ -76,7 +76,7 @@ class Adviser:
         self.journal = Journal()
         self.cache = ClusterCache(Listener(before_bound=self._before_bound), self.on_problem, pool=self.settings.pool)
         self.cycle = Cycle(self.cache, dict(self.profiles), self.settings.seed)
-        self.mixture, self.readying = Mixture(self.cache, self.settings.mix), Readying()
+        self.mixture, self.readying = Mixture(self.cache, self.settings.mix), Readying(self.on_problem)
         self.synced = asyncio.Event()
         self.metrics = AdviceMetrics()
         self.metrics.overcommitted.set_function(lambda: self.cache.overcommitted)
@@ -86,16 +86,9 @@ class Adviser:
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Only lists and watches."""
         informers = await Follow(self.client, self.cache, PodGroups(), on_fault=self.on_problem).informers()
-        tasks = [asyncio.create_task(informer.run()) for informer in informers]
-        try:
-            for informer in informers:
-                await first_of(informer.synced, stop)
+        async with running(informers, stop):
             self.synced.set()
             await stop.wait()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def missing(self) -> str:
         """What keeps it from advising, "" for nothing."""

@@ -5,8 +5,10 @@ On success the room is taken at once (assumed), so that the next decision sees i
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy as np
 from pilotage.kernels.choosing import INFEASIBLE
 from pilotage.kernels.features import random_unit
 from pilotage.kube.cache import ClusterCache
-from pilotage.kube.filters import Taken, by_rules
+from pilotage.kube.filters import Taken, allowed, by_rules, feasible
 from pilotage.kube.mixture import Mixture
 from pilotage.kube.pod_rules import NO_RULES
 from pilotage.kube.podview import PodView
@@ -25,7 +27,6 @@ from pilotage.model.outcome import Choice, Failed, Outcome, Scheduled, Unschedul
 from pilotage.model.workload import BoolArray, FloatArray, PodShape
 from pilotage.policies.api import Policy, WorkloadMix, prepared
 from pilotage.policies.deciding import Row, View, best_totals, choose, totals
-from pilotage.policies.encode import encode_shapes
 from pilotage.policies.kept_rows import KeptRows
 from pilotage.scheduler.gang_columns import NO_GANG, GangAround, fill
 from pilotage.scheduler.reasons import count_reasons
@@ -76,8 +77,8 @@ class Cycle:
         try:
             with cache.claims.lifted_for(pod):
                 return self._decided(pod, policy)
-        except PolicyError as error:
-            return Failed(str(error))
+        except Exception as error:  # of a policy that anybody may have written: it costs this pod, not the others
+            return Failed(_cause(error))
 
     def attempt_gang(self, pods: Sequence[PodView], wanted: int) -> dict[str, Outcome]:
         """Places at least `wanted` of the pods, or none."""
@@ -100,12 +101,7 @@ class Cycle:
         cache = self.cache
         cache.ask_for(pod.shape)
         cache.refresh()
-        shapes = encode_shapes(cache.state, [pod.shape])
-        view = View(cache.state.arrays, shapes, 0, cache.node_NF)
-        feasible_N = view.batch(np.arange(len(cache.state.nodes))).feasible_BN[0]
-        for _, out_N in by_rules(pod, cache):
-            feasible_N &= ~out_N
-        return [cache.state.nodes[n].name for n in np.flatnonzero(feasible_N)]
+        return [cache.state.nodes[n].name for n in np.flatnonzero(feasible(pod, cache))]
 
     def use(self, name: str, policy: Policy) -> None:
         """Another policy from now on, such as the same one prepared for another mix."""
@@ -152,7 +148,7 @@ class Cycle:
             known.row.seen = -1
         self._rows.refresh(policy, known, draw, pod.rules.latency)
         taken = by_rules(pod, cache)
-        allowed_N = ~np.any([out_N for _, out_N in taken], axis=0) if taken else None
+        allowed_N = allowed(taken, len(cache.state.nodes)) if taken else None
         feasible_N = np.isfinite(known.row.raw_N)
         wish_N = self.wishes(pod, feasible_N if allowed_N is None else feasible_N & allowed_N)
         return Scored(known.view, known.row, draw, totals(policy, known.row, allowed_N, wish_N), taken)
@@ -168,6 +164,14 @@ class Cycle:
         if pod.rules is NO_RULES and not self.cache.soft_taints:
             return None
         return wishes(pod, self.cache, candidates_N)
+
+
+def _cause(error: Exception) -> str:
+    """What went wrong; for what no policy should raise, also where."""
+    if isinstance(error, PolicyError):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
 
 
 def try_decision(nodes: Sequence[Node], shape: PodShape, policy: Policy) -> Outcome:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import orjson
 
-from pilotage.kube.filters import by_rules
+from pilotage.kube.filters import allowed, by_rules
 from pilotage.kube.podview import PodView
 from pilotage.model.errors import InputError
 from pilotage.policies.deciding import View
@@ -61,8 +61,7 @@ def explain(cycle: Cycle, pod: PodView, time: float) -> Explanation:
     view = View(cache.state.arrays, encode_shapes(cache.state, [pod.shape]), 0, cache.node_NF)
     taken = by_rules(pod, cache)
     batch = view.batch(np.arange(N))
-    for _, out_N in taken:
-        batch.feasible_BN[0] &= ~out_N
+    batch.feasible_BN[0] &= allowed(taken, N)
     if pod.problem:
         batch.feasible_BN[:] = False
     wish_N = cycle.wishes(pod, batch.feasible_BN[0])

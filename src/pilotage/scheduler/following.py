@@ -33,8 +33,12 @@ class Follow:
         ]
         if self.budgets is not None:
             found.append(Informer(client, BUDGETS, self.budgets, on_fault=told))
-        for form, path, count in await served_forms(client):
-            found.append(Informer(client, path, GroupFollower(self.groups, form, count)))
+        for form in await served_forms(client):
+            if await may_list(client, form.path):
+                follower = GroupFollower(self.groups, form.api_group, form.count)
+                found.append(Informer(client, form.path, follower, on_fault=told))
+            else:
+                told(f"PodGroups of {form.api_group} are left out: they cannot be listed")
         return found
 
 

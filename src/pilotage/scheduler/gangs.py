@@ -16,6 +16,7 @@ from pilotage.model.clock import Clock, SystemClock
 from pilotage.scheduler.gang_columns import NO_GANG, GangAround
 
 WAIT_SECONDS = 600.0
+NEWS_SECONDS, NEWS_APART = 1.0, 10.0  # until pods say how many of their gang are there, and between two such times
 
 GangKey = tuple[str, str]  # namespace, group
 
@@ -31,6 +32,8 @@ class Gangs:
     members: dict[GangKey, set[str]] = field(default_factory=dict)  # uids of pods that are there
     _since: dict[GangKey, float] = field(default_factory=dict)  # when it was first found not to be placed
     _told: set[GangKey] = field(default_factory=set)
+    _news_at: dict[GangKey, float] = field(default_factory=dict)
+    _news_told: dict[GangKey, float] = field(default_factory=dict)
 
     def add(self, pod: PodView) -> None:
         if pod.group:
@@ -44,6 +47,8 @@ class Gangs:
             if not known:
                 del self.members[key]
                 self._forget_time(key)
+                self._news_at.pop(key, None)
+                self._news_told.pop(key, None)
 
     def wanted(self, pod: PodView) -> int:
         """Pods that must be placed together; 1 for a pod without a gang, 0 for a group that nobody described."""
@@ -54,9 +59,10 @@ class Gangs:
 
     def pods(self, pod: PodView) -> list[PodView]:
         """Of its gang, oldest first."""
-        uids = self.members.get((pod.namespace, pod.group), set())
-        found = [self.cache.pods[uid] for uid in uids if uid in self.cache.pods]
-        return sorted(found, key=lambda one: (one.created, one.name))
+        return sorted(self._pods((pod.namespace, pod.group)), key=lambda one: (one.created, one.name))
+
+    def _pods(self, key: GangKey) -> list[PodView]:
+        return [self.cache.pods[uid] for uid in self.members.get(key, ()) if uid in self.cache.pods]
 
     def waiting(self, pod: PodView) -> list[PodView]:
         """Those that have no node yet."""
@@ -75,11 +81,31 @@ class Gangs:
         wanted = self.wanted(pod)
         if wanted == 0:
             return f"its group {pod.group!r} is not described by a PodGroup"
-        there = len(self.waiting(pod)) + self.placed(pod)
+        placement = self.cache.state.placement
+        members = self._pods((pod.namespace, pod.group))  # a hundred may come one by one: in no order, each seen once
+        there = sum(one.waits or (placement(one.uid) is not None and not one.deleting) for one in members)
         if there >= wanted:
             return ""
         late = f"timed out after {self.limit(pod):g} s: " if self.overdue(pod) else ""
         return f"{late}{there} of the {wanted} pods that gang {pod.group!r} needs are there"
+
+    # News
+
+    def expect_news(self, key: GangKey) -> None:
+        """The count of a gang that is not complete has changed. Soon its pods say so, together, and not too often."""
+        if key not in self._news_at:
+            self._news_at[key] = max(self.clock.now() + NEWS_SECONDS, self._news_told.get(key, 0.0) + NEWS_APART)
+
+    def news(self) -> list[tuple[str, str]]:
+        """Uids of pods that wait for the rest of their gang, and what to say of it now; each time once."""
+        now, found = self.clock.now(), list[tuple[str, str]]()
+        for key in [key for key, due in self._news_at.items() if due <= now]:
+            del self._news_at[key]
+            self._news_told[key] = now
+            waiting = [one for one in self._pods(key) if one.waits]
+            message = self.incomplete(waiting[0]) if waiting else ""
+            found += [(one.uid, message) for one in waiting if message]
+        return found
 
     # Time
 

@@ -11,20 +11,20 @@ from pilotage.kube.errors import KubeError, UnreachableError
 from pilotage.kube.lease import NotLeadingError
 from pilotage.kube.podview import PodView
 from pilotage.model.outcome import Unschedulable
-from pilotage.scheduler.binding import Bindings
 from pilotage.scheduler.metrics import Metrics
 from pilotage.scheduler.preemption import Plan, Preemption
+from pilotage.scheduler.reporting import Reports
 
 NO_HELP = "preemption: no pods of lower priority whose leaving would help"
 
 
 @dataclass
 class RoomMaker:
-    """Plans at once, writes in tasks of `bindings`."""
+    """Plans at once, writes in tasks."""
 
     preemption: Preemption
     binder: Binder
-    bindings: Bindings
+    reports: Reports
     metrics: Metrics
     on_problem: Callable[[str], None] = lambda text: None
     enabled: bool = True
@@ -51,7 +51,7 @@ class RoomMaker:
                 self.cache.claims.set(pod, *plan.places[pod.uid])
         self.metrics.preemption_victims.observe(len(plan.victims))
         self._mark(plan.victims)
-        self.bindings.start(self._carry_out(plan, {pod.uid: pod for pod in pods}))
+        self.reports.tasks.start(self._carry_out(plan, {pod.uid: pod for pod in pods}))
         nodes = ", ".join(sorted({node for node, _ in plan.places.values()}))
         whole = f", gang {', '.join(plan.gangs)} whole" if plan.gangs else ""
         return _with_note(
@@ -66,7 +66,7 @@ class RoomMaker:
         self.metrics.released_gangs.inc()
         self.on_problem(why)
         self._mark(pods)
-        self.bindings.start(self._told_to_go(pods, why))
+        self.reports.tasks.start(self._told_to_go(pods, why))
         return why
 
     def _mark(self, victims: Sequence[PodView]) -> None:
@@ -85,7 +85,9 @@ class RoomMaker:
             self.on_problem(f"preemption for {lead.key}: {error}")
         for uid in plan.places:
             self.cache.claims.drop(uid)
-            await self.bindings.told(self.binder.nominate(pods[uid], ""))
+        self.cache.listener.room_made("claim dropped")
+        for uid in plan.places:
+            await self.reports.told(self.binder.nominate(pods[uid], ""))
 
     async def _told_to_go(self, victims: Sequence[PodView], why: str) -> bool:
         """All of them, those with a budget first: it may say no, and then nobody has gone yet."""

@@ -17,7 +17,7 @@ import numpy as np
 from pilotage.kernels.feasibility import NODE_DOWN, NOT_ELIGIBLE, ShapeArrays, feasible_some, obstacles
 from pilotage.kube.budgets import Budgets
 from pilotage.kube.cache import ClusterCache
-from pilotage.kube.filters import by_rules
+from pilotage.kube.filters import by_rules, feasible
 from pilotage.kube.pod_rules import NO_RULES
 from pilotage.kube.podview import PodView
 from pilotage.model.cluster import Placement
@@ -109,7 +109,7 @@ class Preemption:
     def _place(self, pod: PodView, victims: dict[str, PodView], away: _Away) -> tuple[int, int, bool] | None:
         """Node, devices and whether somebody had to go; the pod is there for the rest of the plan."""
         shapes = encode_shapes(self.cache.state, [pod.shape])
-        free = self._feasible(pod, shapes)
+        free = np.flatnonzero(feasible(pod, self.cache))
         if len(free):
             n, more = int(free[np.argmin(self.cache.rank_N[free])]), None
         else:
@@ -124,14 +124,6 @@ class Preemption:
         self.cache.assume(pod, n, devices, 0)
         away.placed.append(pod.uid)
         return n, devices, more is not None
-
-    def _feasible(self, pod: PodView, shapes: ShapeArrays) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        N = len(self.cache.state.nodes)
-        fits_N = np.zeros(N, np.bool_)
-        feasible_some(self.cache.state.arrays, shapes, 0, np.arange(N), fits_N)
-        for _, out_N in by_rules(pod, self.cache):
-            fits_N &= ~out_N
-        return np.flatnonzero(fits_N)
 
     def _options(
         self, pod: PodView, shapes: ShapeArrays, victims: dict[str, PodView]

@@ -13,7 +13,7 @@ When nodes come or change, nobody pauses: they may be what everybody waits for.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
@@ -37,6 +37,7 @@ class Entry:
     since: float
     attempts: int = 0
     message: str = ""  # why it did not fit, last time
+    told: str = ""  # the message that the cluster has been told
     ready_at: float = 0.0
     parked_at: float = 0.0
 
@@ -61,6 +62,7 @@ class Queue:
     _active: list[tuple[Order, Entry]] = field(default_factory=list)
     _paused: list[tuple[float, str, Entry]] = field(default_factory=list)
     _parked: dict[str, Entry] = field(default_factory=dict)  # the one that has waited longest is first
+    _lonely: set[str] = field(default_factory=set)  # of the parked ones, those that others' coming may help; and more
     _taken: dict[str, Entry] = field(default_factory=dict)  # popped, not settled yet
     _all_at: float | None = None  # when all that wait become active, because nodes changed
     _all_since: float = float("-inf")  # when that happened last
@@ -85,6 +87,7 @@ class Queue:
         """A pod that waits no more. What is still in a heap is passed over when its turn comes."""
         self._entries.pop(uid, None)
         self._parked.pop(uid, None)
+        self._lonely.discard(uid)
         self._taken.pop(uid, None)
 
     def pop(self) -> Entry | None:
@@ -97,15 +100,16 @@ class Queue:
                 return entry
         return None
 
-    def park(self, entry: Entry, message: str) -> bool:
-        """It fits nowhere. True when the message is news."""
-        news, entry.message = entry.message != message, message
+    def park(self, entry: Entry, message: str) -> None:
+        """It fits nowhere."""
+        entry.message = message
         if self._take_back(entry):
             entry.attempts += 1
             entry.parked_at = self.clock.now()
             entry.ready_at = entry.parked_at + self._length(entry)
             self._parked[entry.pod.uid] = entry
-        return news
+            if entry.pod.rules.look_for_others:
+                self._lonely.add(entry.pod.uid)
 
     def pause(self, entry: Entry) -> None:
         """The attempt failed for a reason that is not the pod's."""
@@ -124,6 +128,15 @@ class Queue:
         for entry in self._parked.values():
             self._pause(entry)
         self._parked.clear()
+        self._lonely.clear()
+
+    def pod_came(self, helps: Callable[[PodView], bool]) -> None:
+        """A pod has a node now: those that did not fit may fit now if they look at where others are, and it `helps`."""
+        parked = [self._parked[uid] for uid in self._lonely if uid in self._parked]
+        helped = [entry for entry in parked if helps(entry.pod)]
+        for entry in helped:
+            self._pause(self._parked.pop(entry.pod.uid))
+            self._lonely.discard(entry.pod.uid)
 
     def nodes_changed(self) -> None:
         """All that wait are tried again at once, whatever their pause; a burst of changes counts as one."""
@@ -153,11 +166,15 @@ class Queue:
     def get(self, uid: str) -> Entry | None:
         return self._entries.get(uid)
 
+    def waiting(self, uid: str) -> Entry | None:
+        """None for a pod that is not here, or is being decided about or bound."""
+        return None if uid in self._taken else self._entries.get(uid)
+
     def take(self, entry: Entry) -> Entry:
         """Pops this one, wherever it waits: a gang is decided about as a whole."""
         self._parked.pop(entry.pod.uid, None)
         # What the heaps hold of it is passed over: the entry is replaced by a copy that they do not know.
-        fresh = Entry(entry.pod, entry.order, entry.since, entry.attempts, entry.message)
+        fresh = Entry(entry.pod, entry.order, entry.since, entry.attempts, entry.message, entry.told)
         self._entries[entry.pod.uid] = self._taken[entry.pod.uid] = fresh
         return fresh
 

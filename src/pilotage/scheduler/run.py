@@ -13,12 +13,14 @@ from pilotage.kube.budgets import PATH as BUDGETS
 from pilotage.kube.budgets import Budgets
 from pilotage.kube.cache import ClusterCache, Listener
 from pilotage.kube.client import Client
+from pilotage.kube.filters import helped_by
 from pilotage.kube.lease import Lease
 from pilotage.kube.many import first_of
 from pilotage.kube.mixture import Mixture
 from pilotage.kube.podgroups import PodGroups
 from pilotage.kube.podview import PodView
 from pilotage.kube.readying import Readying, prepare
+from pilotage.kube.watch import Informer, Running, running
 from pilotage.model.clock import Clock
 from pilotage.model.constraints import Constraints
 from pilotage.model.outcome import Failed, Outcome, Scheduled, Unschedulable, Wait
@@ -33,6 +35,9 @@ from pilotage.scheduler.making_room import RoomMaker
 from pilotage.scheduler.metrics import Metrics
 from pilotage.scheduler.preemption import Preemption
 from pilotage.scheduler.queue import Entry, Queue
+from pilotage.scheduler.reporting import Reports
+from pilotage.scheduler.tasks import Tasks
+from pilotage.scheduler.timing import p99
 
 TURN = 8  # decisions before informers and bindings get their turn
 IDLE_SECONDS = 1.0  # the longest wait for something to do
@@ -71,19 +76,24 @@ class Scheduler:
         self.metrics = Metrics()
         self.journal = Journal()
         self.queue = Queue(self.clock)
-        self.groups = PodGroups(on_change=self._room_made)
-        listener = Listener(self._pod_waits, self._pod_settled, self._room_made, self._overcommit, self._rejected)
+        self.groups = PodGroups(on_change=self._group_changed)
+        listener = Listener(
+            self._pod_waits, self._pod_settled, self._room_made, self._pod_came, self._overcommit, self._rejected
+        )
         self.cache = ClusterCache(listener, self.on_problem, pool=settings.pool)
         self.gangs = Gangs(self.cache, self.groups, self.clock, settings.gang_seconds)
         self.cycle = Cycle(self.cache, dict(self.profiles), settings.seed, self.gangs.around)
-        self.mixture, self.readying = Mixture(self.cache, settings.mix), Readying()
+        self.mixture, self.readying = Mixture(self.cache, settings.mix), Readying(self.on_problem)
         check = self.lease.check if self.lease is not None else lambda: None
         binder = Binder(self.client, self.clock, settings.instance, check)
+        self.tasks = Tasks()
+        self.reports = Reports(binder, self.queue, self.tasks, self.on_problem)
         self.bindings = Bindings(
-            binder, self.cache, self.queue, self.metrics, self.clock, self.on_problem, settings.binds_at_once
+            binder, self.cache, self.queue, self.metrics, self.clock, self.reports, settings.binds_at_once
         )
-        preemption = Preemption(self.cache, Budgets(), self.gangs)
-        self.rooms = RoomMaker(preemption, binder, self.bindings, self.metrics, self.on_problem, settings.preempt)
+        preemption = Preemption(self.cache, Budgets(on_more=self._room_made), self.gangs)
+        self.rooms = RoomMaker(preemption, binder, self.reports, self.metrics, self.on_problem, settings.preempt)
+        self._term = 0  # of the lease, since when everything has been listed
         self._wake = asyncio.Event()
         self.synced = asyncio.Event()
 
@@ -93,10 +103,7 @@ class Scheduler:
         if pod.scheduler not in self.profiles or self.cache.state.placement(pod.uid) is not None:
             return
         self.queue.add(pod)
-        if pod.group:
-            self.gangs.add(pod)
-            for uid in self.gangs.members[pod.namespace, pod.group]:
-                self.queue.wake(uid)
+        self.gangs.add(pod)  # when its turn comes, it takes those along that wait for it
         self._wake.set()
 
     def _pod_settled(self, pod: PodView) -> None:
@@ -105,15 +112,26 @@ class Scheduler:
             if pod.uid in self.cache.pods:
                 self.gangs.add(pod)
             else:
+                self.gangs.expect_news((pod.namespace, pod.group))
                 self.gangs.remove(pod)
 
-    def _room_made(self, why: str = "") -> None:
+    def _room_made(self, why: str) -> None:
         if not self.settings.retry:
             return
         if why.startswith("node"):
             self.queue.nodes_changed()
         else:
             self.queue.room_made()
+        self._wake.set()
+
+    def _pod_came(self, pod: PodView) -> None:
+        if self.settings.retry:
+            self.queue.pod_came(lambda waiting: helped_by(waiting, pod, self.cache.namespaces))
+            self._wake.set()
+
+    def _group_changed(self, namespace: str, group: str) -> None:
+        for uid in self.gangs.members.get((namespace, group), ()):
+            self.queue.wake(uid)
         self._wake.set()
 
     def _overcommit(self, pod: PodView, short: str) -> None:
@@ -127,39 +145,43 @@ class Scheduler:
     # Running
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set; what is under way then is finished."""
+        """Until `stop` is set; what is under way then is finished.
+
+        Raises EndedError, and sets `stop`, when something ends without which decisions would be made on old facts.
+        """
         if self.lease is not None:
             self.lease.start()
+        try:
+            informers = await self._informers()
+            self._term = self.lease.term if self.lease is not None else 0
+            async with running(informers, stop) as following:
+                self.synced.set()
+                await self._decide_until(stop, following)
+                await self.bindings.finish()
+        finally:
+            if self.lease is not None:
+                await asyncio.to_thread(self.lease.stop)
+
+    async def _informers(self) -> list[Informer]:
         if self.rooms.enabled and not await may_list(self.client, BUDGETS):
             self.on_problem("preempts nobody: disruption budgets cannot be listed")
             self.rooms.enabled = False
         budgets = self.rooms.preemption.budgets if self.rooms.enabled else None
-        informers = await Follow(self.client, self.cache, self.groups, budgets, self.on_problem).informers()
-        tasks = [asyncio.create_task(informer.run()) for informer in informers]
-        try:
-            for informer in informers:
-                await first_of(informer.synced, stop)
-            self.synced.set()
-            await self._decide_until(stop)
-            await self.bindings.finish()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if self.lease is not None:
-                await asyncio.to_thread(self.lease.stop)
+        return await Follow(self.client, self.cache, self.groups, budgets, self.on_problem).informers()
 
     def missing(self) -> str:
         """What keeps this process from deciding, "" for nothing; one that waits for its turn to lead misses nothing."""
         return "" if self.synced.is_set() else "the state of the cluster has not been read yet"
 
-    async def _decide_until(self, stop: asyncio.Event) -> None:
+    async def _decide_until(self, stop: asyncio.Event, following: Running) -> None:
         turn = 0
         while not stop.is_set():
-            if self.lease is not None and not self.lease.leads:
-                await first_of(stop, timeout=0.1)
+            if self.lease is not None and not await self._leads(self.lease, stop, following):
                 continue
-            await self.bindings.room()
+            self.tasks.expect_alive()
+            if not self.bindings.room.is_set():
+                await first_of(self.bindings.room, stop)
+                continue
             entry = self.queue.pop()
             if entry is None:
                 await self._idle(stop)
@@ -170,10 +192,29 @@ class Scheduler:
             if turn % TURN == 0:
                 await asyncio.sleep(0)
 
+    async def _leads(self, lease: Lease, stop: asyncio.Event, following: Running) -> bool:
+        """Whether this process may decide. When its turn begins, all is listed: who led before may have written more
+        than our watches have told, for hours if nobody is at their other end."""
+        if not lease.leads:
+            lease.expect_alive()
+            await first_of(stop, timeout=0.1)
+            return False
+        if self._term != lease.term:
+            term = lease.term
+            await following.list_again()
+            self._term = term
+            return False
+        return True
+
     async def _idle(self, stop: asyncio.Event) -> None:
         self._publish()
         for uid in self.gangs.newly_overdue():
             self.queue.wake(uid)
+        for uid, message in self.gangs.news():
+            waiting = self.queue.waiting(uid)
+            if waiting is not None:
+                waiting.message = message
+                self.reports.tell(waiting)
         self._wake.clear()
         due = self.queue.due_in()
         if due is None or due > 0:
@@ -187,17 +228,21 @@ class Scheduler:
         for kind, count in self.client.calls.items():
             self.metrics.api_calls.labels(kind).set(count)
 
+    def succeed(self, profile: str, policy: Policy, ready: Policy, mix: WorkloadMix) -> None:
+        """Another policy decides for a profile from now on, made ready for a mix of the nodes that are there."""
+        self.profiles = {**self.profiles, profile: policy}
+        self.readying.use(profile, policy, ready, mix)
+        self.cycle.use(profile, ready)
+
     def figures(self) -> dict[str, float]:
         """What a benchmark wants to know of a run. Requests that wrote something count, lists and watches do not."""
         bound = self.bindings.bound
         writes = sum(n for kind, n in self.client.calls.items() if not kind.startswith(("GET ", "WATCH ")))
-        seconds = sorted(self.decision_seconds)
-        p99 = seconds[int(0.99 * (len(seconds) - 1))] if seconds else 0.0
         return {
             "bound": bound,
             "decisions": self.cycle.decisions,
             "api_calls_per_pod": writes / bound if bound else 0.0,
-            "decision_p99_ms": 1000 * p99,
+            "decision_p99_ms": 1000 * p99(self.decision_seconds),
             "overcommitted": self.cache.overcommitted,
         }
 
@@ -262,11 +307,11 @@ class Scheduler:
                     entry, outcome, annotation(decision) if self.settings.explain == "annotation" else None
                 )
             case Unschedulable():
-                if self.queue.park(entry, outcome.message):
-                    self.bindings.report(entry, outcome.message)
+                self.queue.park(entry, outcome.message)
+                self.reports.tell(entry)
             case Wait(why):
-                if self.queue.park(entry, why):
-                    self.bindings.report(entry, why)
+                self.queue.park(entry, why)
+                self.gangs.expect_news((entry.pod.namespace, entry.pod.group))
             case Failed(why):
                 self.on_problem(f"{entry.pod.key}: {why}")
                 self.queue.pause(entry)

@@ -46,10 +46,12 @@ class Succession:
 
     async def _take(self, found: Path) -> None:
         scheduler = self.scheduler
-        mix = scheduler.mixture.take()  # here, not in the thread: it reads what informers change
         policy: Policy = await asyncio.to_thread(find_policy, str(found))
-        ready = await asyncio.to_thread(prepared, policy, mix)
-        scheduler.profiles = {**scheduler.profiles, self.profile: policy}
-        scheduler.cycle.use(self.profile, ready)
+        while True:
+            mix = scheduler.mixture.now()  # here, not in the thread: it reads what informers change
+            ready = await asyncio.to_thread(prepared, policy, mix)
+            if mix.models == scheduler.cache.state.models:  # policies know them by number
+                break
+        scheduler.succeed(self.profile, policy, ready, mix)
         self.taken += 1
         self.say(f"{policy.name} of {found} takes over")

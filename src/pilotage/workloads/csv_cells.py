@@ -77,11 +77,11 @@ def read_cells(path: Path, known: Mapping[str, bool], max_bytes: int) -> Cells:
     path = Path(path)
     data = _one_row_per_line(_bounded_bytes(path, max_bytes), path)
     header = data.partition(b"\n")[0].decode().split(",")
-    _check_header(header, known, path)
+    check_header(header, known, path)
     return FileCells(data, header, path)
 
 
-def _check_header(names: Sequence[str], known: Mapping[str, bool], path: Path) -> None:
+def check_header(names: Sequence[str], known: Mapping[str, bool], path: Path) -> None:
     for name in names:
         if name not in known:
             raise UnknownNameError("column", name[:SHOWN], list(known), file=path, row=1)

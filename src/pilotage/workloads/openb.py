@@ -3,7 +3,7 @@
 A file is checked once, here, so that nothing behind this door has to doubt a number. What a bad file gets is an
 `InputError` with its row (the header is row 1) and column; it never gets a half-read workload.
 
-A path that ends in .parquet is written as Parquet with the same columns, for analysis elsewhere. It is not read.
+A path that ends in .parquet is Parquet with the same columns.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from pilotage.model.constraints import ANYWHERE
 from pilotage.model.errors import InputError
 from pilotage.model.workload import FOREVER, GPU_MILLI, MIB, FloatArray, Gang, IntArray, PodShape, Workload
 from pilotage.workloads.columns import Column, Typed, checked, refuse
-from pilotage.workloads.csv_cells import Cells, read_cells
+from pilotage.workloads.csv_cells import Cells, check_header, read_cells
 from pilotage.workloads.files import replace_file
+from pilotage.workloads.parquet_reading import read_parquet
 from pilotage.workloads.tables import decimal, numbers, parquet, texts, wholes
 from pilotage.workloads.topology import RACK_LABEL, SERVER_LABEL, ZONE_LABEL
 
@@ -32,6 +33,7 @@ MAX_SECONDS = 4 * 10**9  # Unix seconds fit until 2096; anything larger is proba
 PODS_PER_NODE = 1001  # what the published node lists allow; they have no column for it
 TIME_DECIMALS = 6  # microseconds, so that deletion - start gives the written duration back exactly
 
+PARQUET = ".parquet"
 LABEL_COLUMNS = {"zone": ZONE_LABEL, "rack": RACK_LABEL, "server": SERVER_LABEL}  # other labels have no column
 NODE_COLUMNS = (
     Column("sn", "text"),
@@ -66,7 +68,12 @@ Row = TypeVar("Row", bound=Hashable)
 
 
 def _read(path: Path, columns: Sequence[Column]) -> Cells:
-    return read_cells(path, {column.name: column.required for column in columns}, MAX_FILE_BYTES)
+    known = {column.name: column.required for column in columns}
+    if Path(path).suffix != PARQUET:
+        return read_cells(path, known, MAX_FILE_BYTES)
+    found = read_parquet(path, list(known))
+    check_header(list(found), known, path)
+    return Cells({name: ["" if value is None else str(value) for value in found[name].values] for name in found})
 
 
 def read_nodes(path: Path) -> tuple[Node, ...]:
@@ -267,7 +274,7 @@ def _refuse_loss(workload: Workload, path: Path) -> None:
 
 
 def _write(path: Path, cells: Mapping[str, list[str]], typed: Typed) -> None:
-    if Path(path).suffix != ".parquet":
+    if Path(path).suffix != PARQUET:
         lines = [",".join(cells), *map(",".join, zip(*cells.values(), strict=True))]
         replace_file(Path(path), "".join(f"{line}\n" for line in lines).encode())
         return

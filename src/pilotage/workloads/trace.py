@@ -18,6 +18,7 @@ from pilotage.model.workload import FOREVER, Workload
 from pilotage.workloads import openb
 
 TABLE_SUFFIX: Final = ".csv"
+TABLE_SUFFIXES: Final = (TABLE_SUFFIX, openb.PARQUET)
 MANIFEST_SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
@@ -136,8 +137,8 @@ def _read_pods(path: Path) -> tuple[tuple[Node, ...], Workload]:
 def _is_table(path: Path) -> bool:
     if path.is_dir() or path.suffix in MANIFEST_SUFFIXES:
         return False
-    if path.suffix != TABLE_SUFFIX and path.exists():
-        known = (TABLE_SUFFIX, *MANIFEST_SUFFIXES)
+    if path.suffix not in TABLE_SUFFIXES and path.exists():
+        known = (*TABLE_SUFFIXES, *MANIFEST_SUFFIXES)
         raise UnknownNameError("kind of file", path.suffix, known, file=path)
     return True
 
@@ -153,7 +154,7 @@ def _read_manifests(path: Path) -> tuple[tuple[Node, ...], Workload]:
 
 
 def write_trace(trace: Trace, directory: Path, to: str, *, lossy: bool = False) -> list[Path]:
-    """Write nodes and pods as `openb` (CSV), `kubernetes` (YAML), `parquet` (not read back) or `simon`."""
+    """Write nodes and pods as `openb` (CSV), `kubernetes` (YAML), `parquet` or `simon`."""
     if to not in WRITERS:
         raise UnknownNameError("format", to, WRITERS)
     return WRITERS[to](trace, directory, lossy)

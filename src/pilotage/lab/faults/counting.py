@@ -12,14 +12,12 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from pilotage.kube.cache import ClusterCache
-from pilotage.kube.filters import by_rules
+from pilotage.kube.filters import feasible
 from pilotage.kube.podview import PodView
 from pilotage.lab.faults.audit import Bindings
 from pilotage.lab.faults.history import History, Stay
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.workload import GPU_MILLI, IntArray
-from pilotage.policies.deciding import View
-from pilotage.policies.encode import encode_shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +112,5 @@ def fits_somewhere(pods: Sequence[PodView], history: History, nodes: Iterable[No
     for pod in pods:
         cache.ask_for(pod.shape)
         cache.refresh()
-        view = View(cache.state.arrays, encode_shapes(cache.state, [pod.shape]), 0, cache.node_NF)
-        feasible_N = view.batch(np.arange(len(cache.state.nodes))).feasible_BN[0]
-        for _, out_N in by_rules(pod, cache):
-            feasible_N &= ~out_N
-        found[pod.uid] = bool(feasible_N.any())
+        found[pod.uid] = bool(feasible(pod, cache).any())
     return found

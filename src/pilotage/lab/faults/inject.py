@@ -40,6 +40,7 @@ async def kill_scheduler(scene: Scene) -> None:
     leader.signal(signal.SIGKILL)
     scene.schedulers.remove(leader)
     scene.start_scheduler()
+    await scene.until_led()  # not before the lease of the one that was killed has run out
 
 
 async def kill_api_server(scene: Scene) -> None:

@@ -15,6 +15,7 @@ from pilotage.kube.many import for_each
 from pilotage.lab.controlplane import Lab, LabError, wait_ready
 from pilotage.lab.faults.history import History
 from pilotage.lab.faults.pods import Arriving
+from pilotage.lab.ports import is_free
 from pilotage.lab.processes import Started, start, stop
 from pilotage.model.clock import Clock
 
@@ -91,6 +92,8 @@ class Scene:
         process = self.lab.processes[component]
         process.signal(signal)
         await self.until(lambda: not process.alive, f"{component} has ended")
+        port = self.lab.ports[component]  # threads that end after the first one may still hold it
+        await self.until(lambda: is_free(port), f"port {port} of {component} is free")
         self.lab = self.lab.started(component)
         await asyncio.to_thread(wait_ready, self.lab, component, self.clock)
 
