@@ -25,10 +25,11 @@ Files are relative to the job file. The range of the values that are forecast be
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -119,6 +120,20 @@ class Job:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(task.name for task in self.tasks)
+
+    def fingerprint(self) -> str:
+        """Of all that it says, files that it names included: a run of the one is not gone on with by another."""
+        known = self.profile
+        plain = [
+            *(self.name, astuple(self.budget), self.penalty, self.smallest, self.largest, self.rows, self.horizon),
+            *(self.forecaster, self.durations, known.tasks),
+            *((task.name, task.most, task.command, task.work_per_size) for task in self.tasks),
+        ]
+        digest = hashlib.sha256(repr(plain).encode())
+        arrays = [known.task_M, known.size_M, known.share_M, known.seconds_M]
+        for array in (*arrays, *(part for task in self.tasks for part in (task.series.time_N, task.series.value_N))):
+            digest.update(array.tobytes())
+        return digest.hexdigest()[:32]
 
     def model(self) -> DurationModel:
         models: dict[str, Callable[[], DurationModel]] = {
