@@ -116,10 +116,16 @@ class Job:
     tasks: tuple[Task, ...]
     place: Field = field(compare=False)
     durations: str = "spline"
+    horizon_at: Field | None = field(default=None, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(task.name for task in self.tasks)
+
+    @property
+    def horizon_place(self) -> Field:
+        """Where it says how far forecasts reach."""
+        return self.place if self.horizon_at is None else self.horizon_at
 
     def fingerprint(self) -> str:
         """Of all that it says, files that it names included: a run of the one is not gone on with by another."""
@@ -231,6 +237,7 @@ def read_job(path: Path, *, profiled: bool = True) -> Job:
         tasks=tasks,
         place=place,
         durations=root.get("durations").choice(DURATIONS, "spline", kind="duration model"),
+        horizon_at=root.get("horizon"),
     )
     for task, entry in zip(tasks, place.elements(), strict=True):
         if profiled and task.name not in job.profile.tasks:
