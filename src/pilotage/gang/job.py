@@ -10,7 +10,7 @@
     sizes: {smallest: 10, largest: 50}
     profile: profile.csv            # measured durations
     durations: spline               # or monotone, or best: what predicts left-out measurements better
-    rows: 200                       # supersteps: the last so many values of the series
+    rows: 200                       # supersteps: so many values, the last ones but horizon - 1
     horizon: 20                     # supersteps to forecast
     forecaster: combined
     tasks:
