@@ -133,10 +133,10 @@ def _beside(steps: Sequence[Superstep], other: Sequence[Superstep]) -> dict[str,
 
 
 def predictor(problem: Problem) -> Callable[[int, IntArray], float]:
-    """Seconds of a superstep by the duration model and the sizes that came."""
+    """Seconds of a superstep as the plan has them: by the duration model and the sizes forecast right before it."""
     tasks = np.arange(problem.tasks)
 
     def predict(t: int, unit_J: IntArray) -> float:
-        return float(problem.actual_TJC[t, tasks, unit_J].max())
+        return float(problem.duration_THJC[t, 0, tasks, unit_J].max())
 
     return predict

@@ -24,7 +24,7 @@ class Superstep:
     shares: dict[str, int]  # milli CPU
     divided: bool
     resize_seconds: float  # what changing the quotas took
-    predicted: float  # seconds, by the duration model and the actual sizes
+    predicted: float  # seconds, by the duration model and the forecast sizes
     seconds: float  # from opening to the last report, lost attempts included
     task_seconds: dict[str, float]
     lost_seconds: float  # of attempts that came to nothing
