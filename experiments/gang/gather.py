@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pilotage.sim.statistics import interval
 
+STEPS = (1, 5, 10, 20)
 MPC, OURS, LEARNED = "dynamic-mpc(", "pilotage", "learned:"
 
 
@@ -67,6 +68,18 @@ def learned(directory: Path, baseline: Path) -> list[dict[str, object]]:
     return rows
 
 
+def forecasts(out: Path) -> list[dict[str, object]]:
+    """Root mean square errors of `combined`, by steps ahead."""
+    found = json.loads((out / "forecasts.json").read_text())["series"]
+    return [{"series": one["series"], **{f"ahead_{k}": one["rmse"][k - 1] for k in STEPS}} for one in found]
+
+
+def trainings(out: Path) -> list[dict[str, object]]:
+    """Of each seed: gain over the plan on rows that were not learned from, and how long it took."""
+    found = json.loads((out / "trainings.json").read_text())["trainings"]
+    return [{key: one[key] for key in ("seed", "gain_percent", "seconds")} for one in found]
+
+
 def write(path: Path, rows: list[dict[str, object]]) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
@@ -77,6 +90,8 @@ def write(path: Path, rows: list[dict[str, object]]) -> None:
 def main(out: Path, here: Path) -> None:
     write(here / "penalties.csv", planned(out / "0-399"))
     write(here / "lengths.csv", planned(out / "lengths"))
+    write(here / "forecasts.csv", forecasts(out))
+    write(here / "trainings.csv", trainings(out))
     write(here / "learned.csv", learned(out / "learned", out / "0-399"))
 
 

@@ -88,6 +88,30 @@ def test_nothing_better_than_persistence_is_said(tmp_path: Path) -> None:
     assert "walk: nothing is better than persistence." in done.out
 
 
+def test_a_list_of_no_forecasters(tmp_path: Path) -> None:
+    from gang.small_job import write_job
+
+    write_job(tmp_path, {"one": "true"})
+    done = pilotage("gang", "forecast", tmp_path / "one.csv", "--forecasters", ",")
+    assert (done.code, done.out) == (2, "")
+    assert "--forecasters: ',' names none" in done.err
+
+
+def test_forecasts_that_come_true_stand_beside_the_others(tmp_path: Path) -> None:
+    from gang.small_job import write_job
+
+    job = write_job(tmp_path, {"one": "true", "two": "true"})
+    out = tmp_path / "out"
+    done = pilotage("gang", "compare", job, "--strategies", "dynamic-mpc(3),exppo", "--perfect", "--out", out, "--json")
+    assert done.code == 0, done.err
+    totals = {(run["strategy"], run["forecast"]): run["total"] for run in json.loads(done.out)["runs"]}
+    name, total = min(((s, t) for (s, f), t in totals.items() if f == "combined"), key=lambda pair: pair[1])
+    page = (out / "report.html").read_text()
+    assert f"<h1>{name} takes {total:,.0f} s" in page  # not a mean with forecasts that come true
+    assert "<h3>dynamic-mpc(3), perfect</h3>" in page
+    assert "<h3>dynamic-mpc(3)</h3>" in page
+
+
 def test_the_next_division(tmp_path: Path) -> None:
     from gang.small_job import write_job
 
@@ -103,7 +127,12 @@ def test_the_next_division(tmp_path: Path) -> None:
     assert found["exact_seconds"] <= found["seconds"]
     kept = pilotage("gang", "plan", job, "--superstep", 5, "--current", "300,200", "--json")
     assert json.loads(kept.out)["shares"] == {"one": 300, "two": 200} or not json.loads(kept.out)["keep"]
-    for current, said in (("300", "1 shares"), ("a,b", "cannot read 'a,b'"), ("50,50", "at least 100 each")):
+    for current, said in (
+        ("300", "1 shares"),
+        ("a,b", "cannot read 'a,b'"),
+        ("50,50", "at least 100 each"),
+        ("9" * 20 + ",1", "at least"),
+    ):
         bad = pilotage("gang", "plan", job, "--current", current)
         assert bad.code == 2
         assert said in bad.err

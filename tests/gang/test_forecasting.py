@@ -80,6 +80,17 @@ def test_where_nothing_beats_persistence_it_is_chosen() -> None:
     assert best_of(trials).forecaster == "persistence"
 
 
+def test_what_is_chosen_does_not_depend_on_the_rows_it_is_for() -> None:
+    series, split = rhythm(400, seed=3), Split(100, 4)
+    first = split.first(series)
+    names = ["persistence", "seasonal-day", "seasonal-week"]
+    other = Series(series.name, series.time_N, series.value_N.copy())
+    other.value_N[first:] = np.random.default_rng(1).normal(size=len(series) - first).cumsum()
+    chosen, again = (best_of(try_forecasters(own, names, split)) for own in (series, other))
+    assert chosen.forecaster == again.forecaster == "seasonal-day"
+    assert again.rmse_H.mean() > min(t.rmse_H.mean() for t in try_forecasters(other, names, split))
+
+
 def test_those_that_were_right_count_more() -> None:
     value_N = np.zeros(60)
     good_TH, bad_TH = np.full((50, 2), 1.0), np.full((50, 2), -5.0)

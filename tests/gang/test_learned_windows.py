@@ -28,7 +28,7 @@ from pilotage.policies.checkpoints import read_checkpoint, write_checkpoint
 from pilotage.policies.registry import find_policy
 from pilotage.training.gang_windows import WindowTraining, checkpoint_of, plan_alone, train_windows
 
-QUICK = WindowTraining(generations=4, population=6, episodes=2, longest=60, validate_every=2, validation_episodes=4)
+QUICK = WindowTraining(generations=4, population=6, episodes=2, shortest=40, longest=60, validate_every=2)
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +89,28 @@ def test_training_rows_end_before_the_first_superstep() -> None:
     assert one.fingerprint == other.fingerprint
     assert (one.stretches[0].actual_TJC == other.stretches[0].actual_TJC).all()
     assert (one.stretches[0].estimate_TQ == other.stretches[0].estimate_TQ).all()
+
+
+def test_validation_rows_are_never_drawn(ground: Ground) -> None:
+    random = np.random.default_rng(0)
+    drawn = [ground.draw(random, 10, 200) for _ in range(200)]
+    held_out = ground.held_out()
+    for n in range(len(ground.stretches)):
+        last = max(one.first + one.length for one in drawn if one.stretch == n)
+        own = [one for one in held_out if one.stretch == n]
+        assert all(last <= one.first for one in own)
+        assert {one.first + one.length for one in own} == {len(ground.stretches[n].actual_TJC)}
+        assert len({one.penalty for one in own}) == 5
+
+
+def test_something_is_learned_and_the_search_ends_by_itself() -> None:
+    ground = training_ground(sample_job(), 3, 0)
+    settings = WindowTraining(generations=60, episodes=12, shortest=60, longest=200, patience=3)
+    done: list[int] = []
+    learned = train_windows(ground, settings, lambda generation, total: done.append(generation))
+    assert learned.validation > 0.0
+    assert learned.generations % settings.validate_every == 0
+    assert done[-1] == min(60, learned.generations + 15)
 
 
 def test_without_a_network_the_plan_decides() -> None:

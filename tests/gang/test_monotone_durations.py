@@ -70,3 +70,13 @@ def test_the_published_profile(gang_data: Path) -> None:
     choice = choose_durations(profile, TASKS)
     assert choice.name == "monotone"
     assert choice.monotone_error < choice.spline_error
+
+
+@pytest.mark.parametrize(("sizes", "shares"), [(3, 3), (4, 3), (3, 5), (1, 4), (2, 5)])
+def test_small_grids_are_no_splines(sizes: int, shares: int) -> None:
+    size_M, share_M = (grid.ravel() for grid in np.meshgrid(10.0 + np.arange(sizes), 100.0 * np.arange(1, shares + 1)))
+    profile = Profile(("a",), np.zeros(len(size_M), np.int64), size_M, share_M, 1.0 + size_M / share_M)
+    chosen = choose_durations(profile, ["a"])
+    assert (chosen.name, chosen.spline_error) == ("monotone", float("inf"))
+    seconds_SC = chosen.model.grid(0, np.array([5.0, 11.0, 30.0]), np.array([50.0, 250.0, 900.0]))
+    assert np.isfinite(seconds_SC).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -15,9 +16,12 @@ import pytest
 
 from gang.small_job import write_job
 from gang.zookeeper_server import ZooKeeperServer
+from pilotage.gang.crew import having_mark
+from pilotage.gang.job import read_job
+from pilotage.gang.own_directory import mark_of
 from pilotage.gang.quota import ROOT, make_quota, version_here
 
-PATIENCE = 240.0  # seconds until a test gives up; nothing is measured by it
+PATIENCE = 120.0  # seconds until a test gives up; nothing is measured by it
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "09_gang" / "job.yaml"
 
 
@@ -68,17 +72,6 @@ def processes(words: str) -> list[int]:
     return found
 
 
-def worker(job: Path, task: str) -> int:
-    found: list[int] = []
-
-    def there() -> bool:
-        found[:] = processes(f"gang worker {job} --task {task}")
-        return bool(found)
-
-    until(there)
-    return found[0]
-
-
 def steps(out: Path) -> list[dict[str, object]]:
     path = out / "supersteps.jsonl"
     if not path.exists():
@@ -93,10 +86,12 @@ def steps(out: Path) -> list[dict[str, object]]:
     return found
 
 
-def nothing_left(job: Path, name: str, keeper: list[str]) -> None:
-    until(lambda: not processes(f"gang worker {job}"))
+def nothing_left(job: Path, out: Path, keeper: list[str]) -> None:
+    """Of this run: others may be under way on the machine."""
+    mark = mark_of(out)
+    until(lambda: not any(having_mark(f"{mark}/{task}") for task in read_job(job).names))
     base = ROOT if (ROOT / "cgroup.controllers").exists() else ROOT / "cpu"
-    assert [path.name for path in base.glob(f"pilotage-{name}-*")] == []
+    assert [path.name for path in base.glob(f"pilotage-*-{mark}-*")] == []
     if keeper:
         from kazoo.client import KazooClient
 
@@ -133,12 +128,12 @@ def test_four_tasks_under_quotas_against_equal_split(tmp_path: Path, meeting: li
             wanted = float(str(totals["pilotage"])) / float(str(totals["equal-split"]))
             assert figures["ratio"] == pytest.approx(wanted, abs=1e-3)
             assert f"ratio {figures['ratio']}" in (out / "report.html").read_text()
-        nothing_left(EXAMPLE, "four-tasks", meeting)
+        nothing_left(EXAMPLE, out, meeting)
 
 
 def test_a_quota_is_in_force_and_changed_in_place() -> None:
     assert version_here() in (1, 2)
-    quota = make_quota("test-quota")
+    quota = make_quota(f"test-quota-{os.getpid()}")
     try:
         quota.set(500)
         assert quota.milli() == 500
@@ -156,61 +151,132 @@ def test_a_quota_is_in_force_and_changed_in_place() -> None:
 # Failures
 
 
+def at_try(number: int, place: Path, then: str) -> str:
+    """A line that does something the so-manieth time it is run, and every time works for a moment.
+
+    What goes wrong is part of the work itself: nothing has to happen in time.
+    """
+    count = place / "tries"
+    return f"echo >> {count}; if [ $(wc -l < {count}) = {number} ]; then {then}; fi; sleep 0.1"
+
+
+def forever() -> str:
+    """A command that ends when it is ended; no other test has one of this name."""
+    return f"sleep {10_000_000 + next(_NUMBERS)}.{os.getpid()}"
+
+
+_NUMBERS = itertools.count()
+
+
 def test_a_worker_that_is_killed_at_work_is_started_again(tmp_path: Path, meeting: list[str]) -> None:
-    job = write_job(tmp_path, {"one": "sleep 0.2", "two": "sleep 0.2"}, name="killed-worker")
-    process = start(job, tmp_path / "out", "--supersteps", "12", *meeting)
-    until(lambda: len(steps(tmp_path / "out")) >= 3)
-    os.kill(worker(job, "two"), signal.SIGKILL)
-    code, figures, err = finish(process)
+    left = forever()
+    line = at_try(3, tmp_path, f"kill -KILL $PPID; {left}")
+    job = write_job(tmp_path, {"one": "sleep 0.1", "two": line}, name="killed-worker")
+    out = tmp_path / "out"
+    code, figures, err = finish(start(job, out, "--supersteps", "6", *meeting))
     assert code == 0, err
-    assert figures["supersteps"] == 12
-    assert any("two: the worker died" in str(event) for event in figures["failures"])  # type: ignore[attr-defined]
+    assert figures["supersteps"] == 6
+    assert figures["failures"] == ["two: the worker died at work, started again"]
     assert float(str(figures["lost_seconds"])) > 0
-    nothing_left(job, "killed-worker", meeting)
+    nothing_left(job, out, meeting)
+    assert processes(left) == []
 
 
 def test_a_worker_that_hangs_is_started_again(tmp_path: Path, meeting: list[str]) -> None:
-    hang = tmp_path / "hang"
-    line = f"if [ -e {hang} ]; then rm {hang}; sleep 1000; fi; sleep 0.1"
-    job = write_job(tmp_path, {"one": "sleep 0.1", "two": line}, name="hanging-worker")
-    process = start(job, tmp_path / "out", "--supersteps", "6", "--timeout", "3", *meeting)
-    until(lambda: len(steps(tmp_path / "out")) >= 1)
-    hang.touch()
-    code, figures, err = finish(process)
+    left = forever()
+    job = write_job(tmp_path, {"one": "sleep 0.1", "two": at_try(2, tmp_path, left)}, name="hanging-worker")
+    out = tmp_path / "out"
+    code, figures, err = finish(start(job, out, "--supersteps", "6", "--timeout", "3", *meeting))
     assert code == 0, err
-    assert [event for event in figures["failures"] if "two: the worker hangs" in event]  # type: ignore[attr-defined]
+    assert "two: the worker hangs at work, started again" in figures["failures"]  # type: ignore[operator]
     assert float(str(figures["lost_seconds"])) > 2
-    nothing_left(job, "hanging-worker", meeting)
-    assert processes("sleep 1000") == []
+    nothing_left(job, out, meeting)
+    assert processes(left) == []
+
+
+@pytest.mark.parametrize("then", ["kill -KILL $PPID; exit 0", "sleep 1000"])
+def test_without_quotas_no_process_is_left_either(tmp_path: Path, then: str) -> None:
+    left = forever()
+    line = at_try(2, tmp_path, f"setsid {left} & {left} & {then}")
+    job = write_job(tmp_path, {"one": "sleep 0.1", "two": line}, name="no-quota")
+    out = tmp_path / "out"
+    code, figures, err = finish(start(job, out, "--supersteps", "4", "--timeout", "3", "--quota", "none"))
+    assert code == 0, err
+    assert len(figures["failures"]) == 1  # type: ignore[arg-type]
+    assert processes(left) == []
 
 
 def test_a_coordinator_that_is_killed_goes_on_where_it_was(tmp_path: Path, meeting: list[str]) -> None:
-    job = write_job(tmp_path, {"one": "sleep 0.2", "two": "sleep 0.1"}, name="killed-coordinator")
-    process = start(job, tmp_path / "out", "--supersteps", "10", *meeting)
-    until(lambda: len(steps(tmp_path / "out")) >= 3)
+    go, out = tmp_path / "go", tmp_path / "out"
+    line = at_try(4, tmp_path, f"while [ ! -e {go} ]; do sleep 0.05; done")
+    job = write_job(tmp_path, {"one": "sleep 0.1", "two": line}, name="killed-coordinator")
+    process = start(job, out, "--supersteps", "8", *meeting)
+    until(lambda: len(steps(out)) == 3)
     process.kill()
     process.communicate()
-    before = steps(tmp_path / "out")
-    code, figures, err = finish(start(job, tmp_path / "out", "--supersteps", "10", *meeting))
+    go.touch()
+    before = steps(out)
+    code, figures, err = finish(start(job, out, "--supersteps", "8", *meeting))
     assert code == 0, err
-    assert figures["supersteps"] == 10
-    after = steps(tmp_path / "out")
-    assert after[: len(before)] == before
-    assert [step["superstep"] for step in after] == list(range(10))
-    nothing_left(job, "killed-coordinator", meeting)
+    assert figures["supersteps"] == 8
+    after = steps(out)
+    assert after[:3] == before
+    assert [step["superstep"] for step in after] == list(range(8))
+    nothing_left(job, out, meeting)
+
+
+def test_a_coordinator_that_is_asked_to_end_leaves_nothing(tmp_path: Path, meeting: list[str]) -> None:
+    left, out = forever(), tmp_path / "out"
+    job = write_job(tmp_path, {"one": "sleep 0.1", "two": at_try(2, tmp_path, left)}, name="ended-coordinator")
+    process = start(job, out, *meeting)
+    until(lambda: bool(processes(left)))
+    process.terminate()
+    code, figures, err = finish(process)
+    assert (code, figures) == (128 + signal.SIGTERM, {})
+    assert "Traceback" not in err
+    nothing_left(job, out, meeting)
+    assert processes(left) == []
 
 
 def test_a_zookeeper_that_is_restarted(tmp_path: Path, keeper: ZooKeeperServer) -> None:
-    job = write_job(tmp_path, {"one": "sleep 0.2", "two": "sleep 0.2"}, name="restarted-keeper")
+    go, out = tmp_path / "go", tmp_path / "out"
+    line = at_try(4, tmp_path, f"while [ ! -e {go} ]; do sleep 0.05; done")
+    job = write_job(tmp_path, {"one": "sleep 0.1", "two": line}, name="restarted-keeper")
     address = ["--zookeeper", keeper.address]
-    process = start(job, tmp_path / "out", "--supersteps", "12", *address)
-    until(lambda: len(steps(tmp_path / "out")) >= 3)
+    process = start(job, out, "--supersteps", "8", *address)
+    until(lambda: len(steps(out)) == 3)
     keeper.stop()
+    go.touch()
     keeper.start()
     code, figures, err = finish(process)
     assert code == 0, err
-    assert figures["supersteps"] == 12
-    nothing_left(job, "restarted-keeper", address)
+    assert figures["supersteps"] == 8
+    nothing_left(job, out, address)
+
+
+def test_two_runs_of_a_job_side_by_side(tmp_path: Path, meeting: list[str]) -> None:
+    job = write_job(tmp_path, {"one": "sleep 0.2", "two": "sleep 0.1"}, name="twice")
+    places = [tmp_path / "first", tmp_path / "second"]
+    both = [start(job, out, "--supersteps", "6", *meeting) for out in places]
+    for process in both:
+        code, figures, err = finish(process)
+        assert code == 0, err
+        assert figures["failures"] == []
+    for out in places:
+        nothing_left(job, out, meeting)
+
+
+def test_two_runs_in_one_directory_are_refused(tmp_path: Path) -> None:
+    go, out = tmp_path / "go", tmp_path / "out"
+    line = f"while [ ! -e {go} ]; do sleep 0.05; done"
+    job = write_job(tmp_path, {"one": line}, name="same-directory")
+    process = start(job, out, "--supersteps", "1")
+    until(lambda: bool(processes(line)))
+    code, _, err = finish(start(job, out, "--supersteps", "1"))
+    assert code == 2
+    assert f"{out}, --out: another run is writing there" in err
+    go.touch()
+    assert finish(process)[0] == 0
 
 
 def test_work_that_always_fails_ends_the_job_with_the_reason(tmp_path: Path, meeting: list[str]) -> None:
@@ -219,7 +285,7 @@ def test_work_that_always_fails_ends_the_job_with_the_reason(tmp_path: Path, mee
     assert (code, figures) == (1, {})
     assert "superstep 0 failed 2 times for two: two: the work ended with code 3" in err
     assert "Traceback" not in err
-    nothing_left(job, "failing-work", meeting)
+    nothing_left(job, tmp_path / "out", meeting)
 
 
 def test_a_record_of_another_run_is_not_gone_on_with(tmp_path: Path) -> None:
@@ -227,7 +293,19 @@ def test_a_record_of_another_run_is_not_gone_on_with(tmp_path: Path) -> None:
     assert finish(start(job, tmp_path / "out", "--supersteps", "2"))[0] == 0
     code, _, err = finish(start(job, tmp_path / "out", "--supersteps", "3"))
     assert code == 2
-    assert "is of a run with other settings" in err
+    assert "is of a run with other settings: supersteps" in err
+
+
+@pytest.mark.parametrize("changed", ["job.yaml", "one.csv", "profile.csv"])
+def test_a_job_that_was_changed_is_not_gone_on_with(tmp_path: Path, changed: str) -> None:
+    job = write_job(tmp_path, {"one": "true"}, name="changed-job")
+    assert finish(start(job, tmp_path / "out", "--supersteps", "2"))[0] == 0
+    path = tmp_path / changed
+    old, new = {"job.yaml": ("true", "false"), "one.csv": (",3\n", ",4\n"), "profile.csv": ("0.11", "0.12")}[changed]
+    path.write_text(path.read_text().replace(old, new))
+    code, _, err = finish(start(job, tmp_path / "out", "--supersteps", "2"))
+    assert code == 2
+    assert "other settings: content of the job file or of the files it names" in err
 
 
 def test_no_zookeeper_there(tmp_path: Path) -> None:
@@ -235,7 +313,7 @@ def test_no_zookeeper_there(tmp_path: Path) -> None:
     code, _, err = finish(start(job, tmp_path / "out", "--zookeeper", "127.0.0.1:1"))
     assert code == 2
     assert "no ZooKeeper answers at 127.0.0.1:1" in err
-    nothing_left(job, "no-keeper", [])
+    nothing_left(job, tmp_path / "out", [])
 
 
 def test_a_stranger_without_the_token_gets_no_orders(tmp_path: Path) -> None:
@@ -261,3 +339,46 @@ def test_a_stranger_without_the_token_gets_no_orders(tmp_path: Path) -> None:
         seat.close()
     finally:
         meeting.close()
+
+
+def test_a_worker_that_is_started_again_takes_no_old_order() -> None:
+    from pilotage.gang.embedded import EmbeddedMeeting, EmbeddedSeat
+    from pilotage.gang.meeting import Order, Report
+
+    meeting = EmbeddedMeeting()
+    try:
+        first = EmbeddedSeat(meeting.address, "one", meeting.token)
+        meeting.order("one", Order(3, 0, 12.0))
+        first.take()
+        first.close()  # as a worker that is killed
+        meeting.forget("3.0")
+        again = EmbeddedSeat(meeting.address, "one", meeting.token)
+        until(lambda: "one" in meeting._links)  # connected before the next order is given
+        meeting.order("one", Order(3, 1, 12.0))
+        meeting.order("one", Order(3, 1, 12.0))  # said twice, carried out once
+        assert again.take() == Order(3, 1, 12.0)
+        again.leave(Report("one", 3, 0, 0.5, 0))  # on another order than the one that stands
+        until(lambda: "one" in meeting.left("3.0"))
+        assert meeting._orders == {"one": Order(3, 1, 12.0)}
+        meeting.order("one", Order(4, 0, 13.0))
+        assert again.take() == Order(4, 0, 13.0)
+        again.close()
+    finally:
+        meeting.close()
+
+
+def test_a_worker_makes_no_barrier_anew(keeper: ZooKeeperServer) -> None:
+    from pilotage.gang.meeting import MeetingError, Order, Report
+    from pilotage.gang.zookeeper import ZooKeeperMeeting, ZooKeeperSeat
+
+    meeting = ZooKeeperMeeting(keeper.address, "barriers", "mark-1")
+    seat = ZooKeeperSeat(keeper.address, "barriers", "mark-1", "one")
+    meeting.order("one", Order(0, 0, 12.0))
+    order = seat.take()
+    meeting.forget("0.0")
+    with pytest.raises(MeetingError, match="goes on without this worker"):
+        seat.enter(order)
+    meeting.close()
+    seat.leave(Report("one", 0, 0, 0.5, 0))
+    assert seat._place.names("/pilotage-gang") == []
+    seat.close()

@@ -13,7 +13,7 @@ from pilotage.gang.controllers import DynamicMpc
 from pilotage.gang.job import Job, Outlook, read_job
 from pilotage.gang.published import published_job
 from pilotage.gang.scenario_mpc import Planner, ScenarioMpc
-from pilotage.gang.strategies import Comparison, controller_by_name, mean_totals, parse_strategies, parse_sweep
+from pilotage.gang.strategies import Comparison, mean_totals, parse_strategies, parse_sweep
 from pilotage.gang.window_policy import LearnedWindows
 from pilotage.model.errors import InputError
 
@@ -110,20 +110,24 @@ def test_sweeps_are_what_single_comparisons_are(job: Job, outlook: Outlook) -> N
         ("dynamic-mcp(3)", "unknown strategy 'dynamic-mcp(3)'; did you mean"),
         ("static-mpc", "'static-mpc' needs a window; expected such as static-mpc(3)"),
         ("exppo(3)", "'exppo' has no window"),
+        (" , ", "--strategies: ' , ' names none"),
     ],
 )
 def test_unknown_strategies(text: str, said: str) -> None:
     with pytest.raises(InputError) as refused:
-        controller_by_name(text)
+        parse_strategies(text)
     assert said in str(refused.value)
 
 
 def test_windows_beyond_the_forecasts_are_refused(job: Job, outlook: Outlook) -> None:
-    with pytest.raises(InputError, match=r"dynamic-mpc\(9\) looks 9 steps ahead, forecasts are for 5"):
+    words = r"job.yaml, row 8, document 1, horizon: dynamic-mpc\(9\) looks 9 steps ahead, forecasts are for 5"
+    with pytest.raises(InputError, match=words):
         Comparison(job, (DynamicMpc(9),)).runs(outlook)
 
 
-@pytest.mark.parametrize("text", ["penalty=x", "window=0", "length=", "window=1.5", "speed=1"])
+@pytest.mark.parametrize(
+    "text", ["penalty=nan", "penalty=inf", "penalty=x", "window=nan", "window=0", "length=", "window=1.5", "speed=1"]
+)
 def test_bad_sweeps(text: str) -> None:
     with pytest.raises(InputError, match="--sweep"):
         parse_sweep(text)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import time
 from pathlib import Path
 
-CLASSES = "/etc/zookeeper/conf_example:/usr/share/java/*"
+CLASSES = os.environ.get("ZOOKEEPER_CLASSES", "/etc/zookeeper/conf_example:/usr/share/java/*")
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 START_SECONDS = 60.0
 

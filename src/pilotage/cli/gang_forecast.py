@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pilotage.cli.options import JsonOption, check_place, command_line, console, print_json, progress_bar, results
+from pilotage.model.errors import InputError
 
 if TYPE_CHECKING:
     from pilotage.gang.forecast_trial import Trial
@@ -30,9 +31,10 @@ def forecast(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Roll forecasters over series, without future data, and say which is best at which step ahead.
+    """Roll forecasters over series, without future data, and say how good they are at which step ahead.
 
-    Errors are root mean squares, as sizes: the range of the actual values counts 40.
+    Errors are root mean squares, as sizes: the range of the actual values counts 40. Chosen, and stored by --out, is
+    the one that was best on the rows before those that are shown.
     """
     from pilotage.gang.forecast_trial import DEFAULT, Split, best_of, forecaster_by_name, try_forecasters
     from pilotage.gang.series import read_series
@@ -40,6 +42,8 @@ def forecast(
 
     check_place(out)
     names = DEFAULT if forecasters is None else tuple(part.strip() for part in forecasters.split(",") if part.strip())
+    if not names:
+        raise InputError(f"{forecasters!r} names none", field="--forecasters", expected="such as persistence,combined")
     for name in names:
         forecaster_by_name(name)
     split = Split(rows, horizon)

@@ -43,8 +43,10 @@ def profile(
     """
     from pilotage.gang.cluster_link import ClusterPlace
     from pilotage.gang.job import check_commands, read_job
+    from pilotage.gang.own_directory import alone_in, mark_of
     from pilotage.gang.profiling import Cell, ProfileFile, QuotaRunner, Runner, measure, spread_of
     from pilotage.gang.quota import make_quota
+    from pilotage.gang.working import ended_in_order
     from pilotage.kube.access import find_access
     from pilotage.report.gang_profile_page import write_profile_report
     from pilotage.report.gang_tables import profile_table
@@ -62,10 +64,11 @@ def profile(
     def command_of(task: str, size: float) -> list[str]:
         return commands[task](size)
 
-    with ExitStack() as stack:
+    with ended_in_order(), ExitStack() as stack:
+        stack.enter_context(alone_in(out))
         runner: Runner
         if image is None:
-            quota = make_quota(f"{loaded.name}-profile")
+            quota = make_quota(f"{loaded.name}-{mark_of(out)}-profile")
             stack.callback(quota.remove)
             runner = QuotaRunner(command_of, quota, timeout)
         else:

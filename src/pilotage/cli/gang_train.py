@@ -22,10 +22,10 @@ def train(
     forecaster: Annotated[
         str | None, typer.Option("--forecaster", metavar="NAME", help="With --data: of the published job.")
     ] = None,
-    generations: Annotated[int, typer.Option("--generations", min=1, max=100_000)] = 80,
+    generations: Annotated[int, typer.Option("--generations", min=1, max=100_000, help="At the most.")] = 80,
     mixtures: Annotated[
         int, typer.Option("--mixtures", min=1, max=100, help="Problems made by exchanging series between tasks.")
-    ] = 3,
+    ] = 6,
     seeds: Annotated[
         str, typer.Option("--seeds", metavar="LIST", help="Of trainings; of several, each gets a directory of its own.")
     ] = "0",
@@ -33,8 +33,8 @@ def train(
 ) -> None:
     """Learn when to divide the budget anew, on rows before the job's own supersteps, which are never seen.
 
-    The result is a checkpoint for `gang compare --strategies learned:DIR`. Its gain over the plan is measured on
-    episodes that are not learned from.
+    The result is a checkpoint for `gang compare --strategies learned:DIR`. Its gain over the plan is measured on the
+    last quarter of the rows, which is not learned from.
     """
     from dataclasses import replace
 

@@ -30,6 +30,16 @@ JOB_LABEL: Final = "pilotage/job"
 LOOK_SECONDS: Final = 0.3
 
 
+def initial_shares(job: Job) -> dict[str, int]:
+    """The same for every task, no more than it may have: milli CPU that pods are made with."""
+    room = job.room()
+    equal = room.units // len(job.tasks)
+    return {
+        name: job.budget.least + job.budget.step * min(equal, int(most))
+        for name, most in zip(job.names, room.most_J, strict=True)
+    }
+
+
 class ClusterCrew:
     """Like Crew, with pods for processes."""
 
@@ -37,7 +47,7 @@ class ClusterCrew:
         self._job, self._arguments, self._token, self._place = job, tuple(arguments), token, place
         self._link = ClusterLink(place.access)
         self._client = self._link.client
-        self._shares = dict.fromkeys(job.names, job.budget.total // len(job.tasks))
+        self._shares = initial_shares(job)
         self._started, self._admitted = False, False
 
     # What Execution asks for

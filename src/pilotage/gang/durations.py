@@ -14,6 +14,7 @@ from pilotage.model.errors import InputError
 from pilotage.model.workload import FloatArray
 
 _DEGREE = 3
+SPLINE_LINES = _DEGREE + 1  # sizes, and shares, that a spline needs at the least
 
 
 class DurationModel(Protocol):
@@ -39,11 +40,11 @@ class SplineDurations:
         splines = []
         for task in tasks:
             size_S, share_C, seconds_SC = profile.grid(task)
-            if min(len(size_S), len(share_C)) <= _DEGREE:
+            if min(len(size_S), len(share_C)) < SPLINE_LINES:
                 raise InputError(
                     f"{task} has {len(size_S)} sizes and {len(share_C)} shares",
                     file=profile.file,
-                    expected=f"at least {_DEGREE + 1} of each for a spline",
+                    expected=f"at least {SPLINE_LINES} of each for a spline, or durations: monotone",
                 )
             splines.append(spline(size_S, share_C, seconds_SC, kx=_DEGREE, ky=_DEGREE))
         return cls(tuple(tasks), tuple(splines))

@@ -14,7 +14,7 @@ import socket
 import threading
 from contextlib import suppress
 
-from pilotage.gang.meeting import MOST_BYTES, MeetingError, Order, Report, as_text, from_text
+from pilotage.gang.meeting import BEFORE_ALL, MOST_BYTES, MeetingError, Order, Report, as_text, from_text
 
 HELLO_SECONDS = 10.0
 
@@ -77,8 +77,10 @@ class EmbeddedMeeting:
             else:
                 report = from_text(line)
                 if isinstance(report, Report) and report.task == task:
-                    self._orders.pop(task, None)
-                    self._left.setdefault(f"{report.superstep}.{report.attempt}", {})[task] = report
+                    given = self._orders.get(task)
+                    if given is not None and given.key == report.key:
+                        del self._orders[task]
+                    self._left.setdefault(report.key, {})[task] = report
             self._changed.notify_all()
 
     def order(self, task: str, order: Order) -> None:
@@ -114,6 +116,7 @@ class EmbeddedMeeting:
         with self._changed:
             self._entered.pop(key, None)
             self._left.pop(key, None)
+            self._orders = {task: order for task, order in self._orders.items() if order.key != key}
 
     def close(self) -> None:
         self._server.close()
@@ -135,6 +138,7 @@ class EmbeddedSeat:
             raise MeetingError(f"no coordinator at {address}: {error}") from error
         self._link.settimeout(None)
         self._reader = self._link.makefile("rb")
+        self._newest = BEFORE_ALL
         self._say({"kind": "Hello", "task": task, "token": token})
 
     def _say(self, content: dict[str, object]) -> None:
@@ -158,7 +162,8 @@ class EmbeddedSeat:
             if json.loads(line).get("kind") != "Order":
                 continue  # opened for an attempt that is over
             order = from_text(line)
-            if isinstance(order, Order):
+            if isinstance(order, Order) and order.follows(self._newest):
+                self._newest = order
                 return order
 
     def enter(self, order: Order) -> None:

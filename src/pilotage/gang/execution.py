@@ -36,7 +36,7 @@ class _Attempts:
     """One superstep with its failures."""
 
     reports: dict[str, Report] = field(default_factory=dict)
-    seconds: float = 0.0  # from the first opening to the last report
+    seconds: float = 0.0  # from the first opening, or the first failure to gather, to the last report
     events: list[str] = field(default_factory=list)
 
     @property
@@ -114,11 +114,12 @@ class Execution:
             orders = {task: Order(t, attempt, sizes[task]) for task in owing}
             key = orders[owing[0]].key
             self._gather(orders, key, found)
-            if attempt == 0:
+            if attempt == 0 and not found.events:  # else to gather took longer because of failures
                 began = time.monotonic()
             self.meeting.open(key)
             self._await(partial(self._left, key), owing, self.limits.superstep_seconds)
             left = self.meeting.left(key)
+            self.meeting.forget(key)  # before anybody is started again, who would take the old order
             for task in owing:
                 if task not in left:
                     state = "hangs" if self.crew.alive(task) else "died"
@@ -128,7 +129,6 @@ class Execution:
                     found.events.append(f"{task}: the work ended with code {left[task].code}, done again")
                 else:
                     found.reports[task] = left[task]
-            self.meeting.forget(key)
         owing = [task for task in self.tasks if task not in found.reports]
         if owing:
             said = "; ".join(found.events[-len(owing) :])

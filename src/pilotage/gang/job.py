@@ -10,7 +10,7 @@
     sizes: {smallest: 10, largest: 50}
     profile: profile.csv            # measured durations
     durations: spline               # or monotone, or best: what predicts left-out measurements better
-    rows: 200                       # supersteps: the last so many values of the series
+    rows: 200                       # supersteps: so many values, the last ones but horizon - 1
     horizon: 20                     # supersteps to forecast
     forecaster: combined
     tasks:
@@ -25,10 +25,11 @@ Files are relative to the job file. The range of the values that are forecast be
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -115,10 +116,30 @@ class Job:
     tasks: tuple[Task, ...]
     place: Field = field(compare=False)
     durations: str = "spline"
+    horizon_at: Field | None = field(default=None, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(task.name for task in self.tasks)
+
+    @property
+    def horizon_place(self) -> Field:
+        """Where it says how far forecasts reach."""
+        return self.place if self.horizon_at is None else self.horizon_at
+
+    def fingerprint(self) -> str:
+        """Of all that it says, files that it names included: a run of the one is not gone on with by another."""
+        known = self.profile
+        plain = [
+            *(self.name, astuple(self.budget), self.penalty, self.smallest, self.largest, self.rows, self.horizon),
+            *(self.forecaster, self.durations, known.tasks),
+            *((task.name, task.most, task.command, task.work_per_size) for task in self.tasks),
+        ]
+        digest = hashlib.sha256(repr(plain).encode())
+        arrays = [known.task_M, known.size_M, known.share_M, known.seconds_M]
+        for array in (*arrays, *(part for task in self.tasks for part in (task.series.time_N, task.series.value_N))):
+            digest.update(array.tobytes())
+        return digest.hexdigest()[:32]
 
     def model(self) -> DurationModel:
         models: dict[str, Callable[[], DurationModel]] = {
@@ -216,6 +237,7 @@ def read_job(path: Path, *, profiled: bool = True) -> Job:
         tasks=tasks,
         place=place,
         durations=root.get("durations").choice(DURATIONS, "spline", kind="duration model"),
+        horizon_at=root.get("horizon"),
     )
     for task, entry in zip(tasks, place.elements(), strict=True):
         if profiled and task.name not in job.profile.tasks:

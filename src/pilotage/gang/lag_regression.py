@@ -45,17 +45,20 @@ _DAYS: Final = frozenset({"lags", "day", "days"})
 _ALL: Final = _DAYS | {"week", "weeks"}
 _WEEK: Final = frozenset({"lags", "day", "week"})
 _UNUSUAL_WEEK: Final = _WEEK | {"weeks", "unusual-week", "unusual-day"}
-VARIANTS: Final = (
-    Variant("all", _ALL, 1.0),
-    Variant("all-calendar", _ALL | {"calendar"}, 10.0),
-    Variant("week", _WEEK, 10.0),
-    Variant("week-unusual", _UNUSUAL_WEEK, 10.0),
-    Variant("days", _DAYS, 10.0),
-    Variant("days-calendar", _DAYS | {"calendar"}, 1.0),
-    Variant("lags-calendar", frozenset({"lags", "calendar"}), 10.0),
-    Variant("ratios", _ALL, 1.0, ratios=True),
-    Variant("ratios-calendar", _ALL | {"calendar"}, 10.0, ratios=True),
-    Variant("ratios-unusual", _UNUSUAL_WEEK, 10.0, ratios=True),
+_COLUMNS: Final = {
+    "all": _ALL,
+    "all-calendar": _ALL | {"calendar"},
+    "week": _WEEK,
+    "week-unusual": _UNUSUAL_WEEK,
+    "days": _DAYS,
+    "days-calendar": _DAYS | {"calendar"},
+    "lags-calendar": frozenset({"lags", "calendar"}),
+}
+VARIANTS: Final = tuple(
+    Variant(f"{name}-{ridge:g}" + ("-ratios" if ratios else ""), groups, ridge, ratios)
+    for ratios in (False, True)
+    for name, groups in _COLUMNS.items()
+    for ridge in (1.0, 10.0)
 )
 
 

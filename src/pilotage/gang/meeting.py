@@ -39,6 +39,10 @@ class Order:
     def key(self) -> str:
         return f"{self.superstep}.{self.attempt}"
 
+    def follows(self, other: Order) -> bool:
+        """Whether it is newer: one that was said twice is carried out once."""
+        return self.ends or (self.superstep, self.attempt) > (other.superstep, other.attempt)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -50,7 +54,12 @@ class Report:
     seconds: float
     code: int  # exit code of the work
 
+    @property
+    def key(self) -> str:
+        return f"{self.superstep}.{self.attempt}"
 
+
+BEFORE_ALL = Order(-1, 0, 0.0)
 STOP = Order(-1, 0, None)
 
 
@@ -101,7 +110,7 @@ class Meeting(Protocol):
         ...
 
     def forget(self, key: str) -> None:
-        """Removes what is left of a superstep."""
+        """Removes what is left of an attempt, orders that nobody has reported on too."""
         ...
 
     def close(self) -> None:

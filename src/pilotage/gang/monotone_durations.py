@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from pilotage.gang.durations import DurationModel, SplineDurations
+from pilotage.gang.durations import SPLINE_LINES, DurationModel, SplineDurations
 from pilotage.gang.fitting import isotonic, spline
 from pilotage.gang.profile import Profile
 from pilotage.model.workload import FloatArray
@@ -163,13 +163,15 @@ class Choice:
 
     model: DurationModel
     name: str
-    spline_error: float
+    spline_error: float  # infinite where the grid is too small for a spline
     monotone_error: float
 
 
 def choose_durations(profile: Profile, tasks: Sequence[str]) -> Choice:
     own = MonotoneDurations.of(profile, tasks)
     ours = float(np.sqrt(np.mean([surface.sigma**2 for surface in own.surfaces])))
+    if any(min(surface.log_SC.shape) < SPLINE_LINES for surface in own.surfaces):
+        return Choice(own, "monotone", float("inf"), ours)
     theirs = float(np.sqrt(np.mean([np.mean(spline_errors(profile, task) ** 2) for task in tasks])))
     if theirs < ours:
         return Choice(SplineDurations.of(profile, tasks), "spline", theirs, ours)

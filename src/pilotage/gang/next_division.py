@@ -57,11 +57,10 @@ def _units(job: Job, shares: Sequence[int]) -> IntArray:
     budget = job.budget
     if len(shares) != len(job.tasks):
         raise InputError(f"{len(shares)} shares", field="--current", expected=f"one for each of {len(job.tasks)} tasks")
-    unit_J = (np.array(shares, np.int64) - budget.least) // budget.step
-    if unit_J.min() < 0 or unit_J.sum() > budget.units(len(shares)):
+    if min(shares) < budget.least or sum(shares) > budget.total:
         raise InputError(
             f"{','.join(map(str, shares))}",
             field="--current",
             expected=f"at least {budget.least} each, {budget.total} in all",
         )
-    return unit_J
+    return (np.array(shares, np.int64) - budget.least) // budget.step

@@ -17,7 +17,7 @@ import numpy as np
 
 from pilotage.gang.profile import COLUMNS, Profile, read_profile
 from pilotage.gang.quota import Quota
-from pilotage.gang.working import end_session
+from pilotage.gang.working import end_session, start_work
 from pilotage.model.errors import InputError, PilotageError
 from pilotage.model.workload import FloatArray
 
@@ -57,13 +57,7 @@ class QuotaRunner:
     def measure(self, cell: Cell) -> float:
         self.quota.set(cell.share)
         began = time.monotonic()
-        process = subprocess.Popen(  # noqa: S603 - the command of the job file is what the user wants to run
-            self.quota.command(self.command(cell.task, cell.size)),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        process = start_work(self.quota.command(self.command(cell.task, cell.size)))
         try:
             code = process.wait(self.timeout)
         except subprocess.TimeoutExpired:

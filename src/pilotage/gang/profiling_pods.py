@@ -17,6 +17,7 @@ from pilotage.kube.client import Json
 from pilotage.kube.gang_pods import delete_if_there, get_if_there
 
 CONTAINER: Final = "work"
+PROFILE_LABEL: Final = "pilotage/profile"  # its value is the name of the job
 LOOK_SECONDS: Final = 0.3
 MESSAGE: Final = "/dev/termination-log"
 MESSAGE_VARIABLE: Final = "PILOTAGE_MESSAGE"  # where the measurement is written
@@ -33,16 +34,18 @@ class PodRunner:
         self, command: Callable[[str, float], list[str]], place: ClusterPlace, name: str, timeout: float = 3600.0
     ) -> None:
         self._command, self._place, self._timeout = command, place, timeout
-        self._pod_name = f"{name}-profile"
+        self._pod_name, self._labels = f"{name}-profile", {PROFILE_LABEL: name}
         self._link = ClusterLink(place.access)
 
     def measure(self, cell: Cell) -> float:
         return self._link.do(self._measured(cell))
 
     def close(self) -> None:
-        """No pod is left."""
-        self._link.do(delete_if_there(self._link.client, self._path))
-        self._link.close()
+        """No pod of ours is left."""
+        try:
+            self._link.do(self._clear())
+        finally:
+            self._link.close()
 
     @property
     def _path(self) -> str:
@@ -62,7 +65,7 @@ class PodRunner:
         return {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": self._pod_name},
+            "metadata": {"name": self._pod_name, "labels": self._labels},
             "spec": {
                 "schedulerName": self._place.scheduler,
                 "restartPolicy": "Never",
@@ -74,7 +77,7 @@ class PodRunner:
 
     async def _measured(self, cell: Cell) -> float:
         client = self._link.client
-        await delete_if_there(client, self._path)
+        await self._clear()
         await self._until_gone()
         await client.create(f"/api/v1/namespaces/{self._place.namespace}/pods", self.pod(cell))
         until = time.monotonic() + self._place.admit_seconds + self._timeout
@@ -85,6 +88,15 @@ class PodRunner:
             if time.monotonic() > until:
                 raise ProfilingError(f"{_words(cell)}: not done in time")
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def _clear(self) -> None:
+        """What an earlier profile of this job left is ended; any other pod of the name is left alone and refused."""
+        found = await get_if_there(self._link.client, self._path)
+        if found is None:
+            return
+        if self._labels.items() - (found["metadata"].get("labels") or {}).items():
+            raise ProfilingError(f"{self._pod_name} is in namespace {self._place.namespace} and not of this profile")
+        await delete_if_there(self._link.client, self._path)
 
     async def _until_gone(self) -> None:
         until = time.monotonic() + self._place.admit_seconds

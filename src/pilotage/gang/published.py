@@ -16,6 +16,7 @@ from pilotage.gang.profile import read_profile
 from pilotage.gang.runs import GangRun, carry_out
 from pilotage.gang.series import read_series
 from pilotage.gang.sizes import Sizes, read_published_sizes
+from pilotage.model.errors import InputError
 from pilotage.workloads.fields import Field
 
 TASKS: Final = ("affinity", "atomic", "bsearch", "cap", "chmod", "memcpy", "vecmath", "zero")
@@ -121,7 +122,15 @@ class PublishedData:
     @classmethod
     def read(cls, directory: Path) -> PublishedData:
         model = SplineDurations.of(read_profile(directory / PROFILE_FILE), TASKS)
-        return cls(model, read_published_sizes(directory, SERIES, SMALLEST, LARGEST))
+        sizes = read_published_sizes(directory, SERIES, SMALLEST, LARGEST)
+        file, longest = directory / "forecasts" / f"{SERIES[0]}.csv", max(_LENGTHS)
+        if sizes.horizon < HORIZON:
+            words = f"{sizes.horizon} steps ahead are fewer than the longest window"
+            raise InputError(words, file=file, row=1, expected=f"at least {HORIZON} columns")
+        if len(sizes.actual_THJ) < longest:
+            rows = len(sizes.actual_THJ)
+            raise InputError(f"ends after {rows} rows", file=file, row=rows + 1, expected=f"at least {longest}")
+        return cls(model, sizes)
 
     def problem(self, sizes: Sizes, first: int, length: int, horizon: int = HORIZON) -> Problem:
         return Problem.of(self.model, sizes.rows(first, length), Budget(), PENALTY, middle=MIDDLE, horizon=horizon)

@@ -86,7 +86,7 @@ def version_here(root: Path = ROOT) -> int:
 
 
 def make_quota(name: str, root: Path = ROOT) -> Quota:
-    """A group of this name; what an earlier run left in it is ended."""
+    """A group of this name; what is in it is ended, so the name must belong to this run and to earlier ones of it."""
     version = version_here(root)
     path = (root if version == 2 else root / "cpu") / f"pilotage-{name}"
     quota = Quota(path, version)

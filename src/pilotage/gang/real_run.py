@@ -17,10 +17,12 @@ from pilotage.gang.embedded import EmbeddedMeeting
 from pilotage.gang.execution import Execution, Limits, Plan, Shares
 from pilotage.gang.job import Job, controller_rows
 from pilotage.gang.meeting import Meeting
+from pilotage.gang.own_directory import alone_in, mark_of
 from pilotage.gang.problem import Problem
 from pilotage.gang.quota import Quota, make_quota
 from pilotage.gang.record import Record, Superstep
 from pilotage.gang.scenario_mpc import Planner, ScenarioMpc
+from pilotage.gang.working import ended_in_order
 from pilotage.model.workload import IntArray
 from pilotage.workloads.files import replace_file
 from pilotage.workloads.result_files import dump
@@ -48,19 +50,26 @@ class RealRun:
         outlook = self.job.outlook()
         problem = self.job.problem(outlook, 0, length)
         size_TJ = outlook.sizes.rows(outlook.before, length).actual_THJ[:, 0]
-        settings: dict[str, object] = {"job": self.job.name, "controller": self.controller, "supersteps": length}
-        with ExitStack() as stack:
+        settings: dict[str, object] = {
+            "job": self.job.name,
+            "controller": self.controller,
+            "supersteps": length,
+            "content": self.job.fingerprint(),
+        }
+        with ended_in_order(), ExitStack() as stack:
+            stack.enter_context(alone_in(out))
+            mark = mark_of(out)
             record = Record(out, settings)
             stack.callback(record.close)
             quotas: dict[str, Quota] = {}
             for task in self.job.names if self.quotas and self.place is None else ():
-                quotas[task] = make_quota(f"{self.job.name}-{task}")
+                quotas[task] = make_quota(f"{self.job.name}-{mark}-{task}")
                 stack.callback(quotas[task].remove)
-            meeting, arguments, token = self._meeting()
+            meeting, arguments, token = self._meeting(mark)
             stack.callback(meeting.close)
             crew: Workforce
             if self.place is None:
-                crew = Crew(self.file, arguments, token, quotas)
+                crew = Crew(self.file, arguments, token, mark, quotas)
             else:
                 from pilotage.gang.cluster_crew import ClusterCrew
 
@@ -73,14 +82,14 @@ class RealRun:
             execution.run(plan, size_TJ, predictor(problem), shares, paid)
         return record.done
 
-    def _meeting(self) -> tuple[Meeting, list[str], str]:
+    def _meeting(self, mark: str) -> tuple[Meeting, list[str], str]:
         """The meeting, how workers find it, and the token of this run."""
         if self.zookeeper is None:
             embedded = EmbeddedMeeting()
             return embedded, ["--connect", embedded.address], embedded.token
         from pilotage.gang.zookeeper import ZooKeeperMeeting
 
-        token = token_hex(8)
+        token = f"{mark}-{token_hex(8)}"
         return ZooKeeperMeeting(self.zookeeper, self.job.name, token), ["--zookeeper", self.zookeeper], token
 
     def _plan(self, problem: Problem) -> tuple[Plan, Callable[[float], None]]:
@@ -124,10 +133,10 @@ def _beside(steps: Sequence[Superstep], other: Sequence[Superstep]) -> dict[str,
 
 
 def predictor(problem: Problem) -> Callable[[int, IntArray], float]:
-    """Seconds of a superstep by the duration model and the sizes that came."""
+    """Seconds of a superstep as the plan has them: by the duration model and the sizes forecast right before it."""
     tasks = np.arange(problem.tasks)
 
     def predict(t: int, unit_J: IntArray) -> float:
-        return float(problem.actual_TJC[t, tasks, unit_J].max())
+        return float(problem.duration_THJC[t, 0, tasks, unit_J].max())
 
     return predict

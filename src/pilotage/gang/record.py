@@ -12,6 +12,7 @@ from pilotage.workloads.files import make_directory
 
 FILE = "supersteps.jsonl"
 MOST_BYTES = 256 * 1024 * 1024
+CONTENT = "content of the job file or of the files it names"  # as messages call it
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Superstep:
     shares: dict[str, int]  # milli CPU
     divided: bool
     resize_seconds: float  # what changing the quotas took
-    predicted: float  # seconds, by the duration model and the actual sizes
+    predicted: float  # seconds, by the duration model and the forecast sizes
     seconds: float  # from opening to the last report, lost attempts included
     task_seconds: dict[str, float]
     lost_seconds: float  # of attempts that came to nothing
@@ -75,8 +76,12 @@ def _read(path: Path, settings: dict[str, object] | None) -> list[Superstep]:
             content = json.loads(line)
             if number == 1:
                 if settings is not None and content["settings"] != settings:
+                    other = [name for name in settings if content["settings"].get(name) != settings[name]]
+                    words = ", ".join(CONTENT if name == "content" else name for name in other)
                     raise InputError(
-                        "is of a run with other settings", file=path, expected="the same command, or another --out"
+                        f"is of a run with other settings: {words}",
+                        file=path,
+                        expected="the same command and job, or another --out",
                     )
                 continue
             step = Superstep(**{entry.name: content[entry.name] for entry in fields(Superstep)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -60,7 +61,10 @@ def controller_by_name(text: str) -> Controller:
 
 
 def parse_strategies(text: str) -> tuple[Controller, ...]:
-    return tuple(controller_by_name(part.strip()) for part in text.split(",") if part.strip())
+    found = tuple(controller_by_name(part.strip()) for part in text.split(",") if part.strip())
+    if not found:
+        raise InputError(f"{text!r} names none", field="--strategies", expected="such as exppo,dynamic-mpc(10)")
+    return found
 
 
 def parse_sweep(text: str) -> tuple[str, tuple[float, ...]]:
@@ -76,7 +80,8 @@ def parse_sweep(text: str) -> tuple[str, tuple[float, ...]]:
         except ValueError:
             raise InputError(f"cannot read {part!r}", field="--sweep", expected=f"{name}=1,5 or {name}=1-5") from None
     whole = name != "penalty"
-    if not found or any(value < (1 if whole else 0) or (whole and value != int(value)) for value in found):
+    low, high = (1, 1e9) if whole else (0, 1e9)  # nan is in no range
+    if not found or any(not low <= value <= high or (whole and value != int(value)) for value in found):
         raise InputError(f"{values!r}", field="--sweep", expected=f"{'whole numbers from 1' if whole else 'seconds'}")
     return name, tuple(found)
 
@@ -114,11 +119,11 @@ class Comparison:
     def runs_on(self, problem: Problem, forecast: str) -> list[GangRun]:
         found = []
         for controller in self.controllers:
-            if isinstance(controller, ScenarioMpc | LearnedWindows):
-                for seed in self.seeds:
-                    found.append(carry_out(replace(controller, seed=seed), problem, forecast, self.first, seed))
-            else:
-                found.append(carry_out(controller, problem, forecast, self.first))
+            chance = isinstance(controller, ScenarioMpc | LearnedWindows)
+            for seed in self.seeds if chance else (None,):
+                own = controller if seed is None else replace(controller, seed=seed)  # type: ignore[type-var]
+                run = partial(carry_out, own, problem, forecast, self.first, seed)
+                found.append(self.job.horizon_place.located(run))  # a window that is longer than the forecasts
         return found
 
     @property

@@ -34,15 +34,30 @@ class Ground:
     fingerprint: str = ""  # of the rows it was made from
 
     def draw(self, random: np.random.Generator, shortest: int, longest: int) -> Episode:
+        """Of the rows to learn from, at any penalty."""
         n = int(random.integers(len(self.stretches)))
-        rows = len(self.stretches[n].actual_TJC)
+        rows = self.learned_rows(n)
         length = int(random.integers(min(shortest, rows), min(longest, rows) + 1))
         first = int(random.integers(rows - length + 1))
         penalty = self.penalty * float(np.exp(random.uniform(*np.log(PENALTIES))))
         return Episode(n, first, length, penalty)
 
+    def learned_rows(self, n: int) -> int:
+        """Rows of a stretch to learn from; those behind them are there to validate."""
+        return int((1.0 - HELD_OUT) * len(self.stretches[n].actual_TJC))
+
+    def held_out(self) -> list[Episode]:
+        """The last rows of every stretch, which no drawn episode has, at penalties from low to high."""
+        found = []
+        for n, stretch in enumerate(self.stretches):
+            first = self.learned_rows(n)
+            length = len(stretch.actual_TJC) - first
+            found += [Episode(n, first, length, self.penalty * factor) for factor in np.geomspace(*PENALTIES, 5)]
+        return found
+
 
 PENALTIES = (1 / 3, 7.0)  # times that of the job: those of the published sweep lie between
+HELD_OUT = 0.25  # part of each stretch, the last one
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A meeting in ZooKeeper, through kazoo: a queue of orders per task, and a double barrier per superstep.
 
     /pilotage-gang/JOB/RUN/coordinator          ephemeral: the coordinator lives
-    /pilotage-gang/JOB/RUN/orders/TASK/...      sequential nodes, one per order
+    /pilotage-gang/JOB/RUN/orders/TASK/...      one per order
     /pilotage-gang/JOB/RUN/steps/KEY/in/TASK    ephemeral: has entered
     /pilotage-gang/JOB/RUN/steps/KEY/open       all have entered
     /pilotage-gang/JOB/RUN/steps/KEY/out/TASK   has left, with its report
@@ -15,7 +15,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from pilotage.gang.meeting import MeetingError, Order, Report, as_text, from_text
+from pilotage.gang.meeting import BEFORE_ALL, MeetingError, Order, Report, as_text, from_text
 from pilotage.model.errors import InputError
 
 ROOT = "/pilotage-gang"
@@ -57,13 +57,29 @@ class _Place:
     def path(self, *parts: str) -> str:
         return "/".join((self.base, *parts))
 
-    def put(self, path: str, data: str = "", **kind: bool) -> None:
-        from kazoo.exceptions import KazooException, NodeExistsError
+    def make(self, path: str, data: str = "", *, ephemeral: bool = False) -> None:
+        """The coordinator's: what it is in is made too."""
+        self._create(path, data, makepath=True, ephemeral=ephemeral)
+
+    def add(self, path: str, data: str = "", *, ephemeral: bool = False) -> bool:
+        """A worker's: whether there is still what it belongs into. What the coordinator removed is not made again."""
+        from kazoo.exceptions import NoNodeError
 
         try:
-            self.client.retry(self.client.create, path, data.encode(), makepath=True, **kind)
+            self._create(path, data, ephemeral=ephemeral)
+        except NoNodeError:
+            return False
+        return True
+
+    def _create(self, path: str, data: str, **kind: bool) -> None:
+        from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+
+        try:
+            self.client.retry(self.client.create, path, data.encode(), **kind)
         except NodeExistsError:
             pass  # said before; or the answer to it was lost
+        except NoNodeError:
+            raise
         except KazooException as error:
             raise MeetingError(f"ZooKeeper: {error!r}") from error
 
@@ -101,36 +117,51 @@ class _Place:
         with suppress(KazooException):
             self.client.retry(self.client.delete, path, recursive=True)
 
+    def remove_empty(self, path: str) -> None:
+        from kazoo.exceptions import KazooException
+
+        with suppress(KazooException):  # another run of the job is in it
+            self.client.retry(self.client.delete, path)
+
     def close(self) -> None:
         self.client.stop()
         self.client.close()
 
 
 class ZooKeeperMeeting:
-    """The coordinator's side. What a run of the same job that was killed left is cleared away first.
+    """The coordinator's side. What a killed run of the same directory left is cleared away first.
 
-    Every run has a name of its own, so workers of a killed one take no orders of the next.
+    A run is called MARK-CHANCE: the mark of its directory, and a name of its own, so workers of a killed one take no
+    orders of the next. Other runs of the job are left alone.
     """
 
     def __init__(self, hosts: str, job: str, run: str) -> None:
         self._place = _Place(hosts, job, run)
         self.address = hosts
-        self._place.remove(self._place.job)
-        self._place.put(self._place.path("coordinator"), ephemeral=True)
+        mark = run.rpartition("-")[0]
+        for name in self._place.names(self._place.job):
+            if name.rpartition("-")[0] == mark:
+                self._place.remove(f"{self._place.job}/{name}")
+        self._place.make(self._place.path("coordinator"), ephemeral=True)
         self._pause = threading.Event()
+        self._made: set[str] = set()  # barriers of attempts that are under way
 
     def order(self, task: str, order: Order) -> None:
         # Only the newest order counts: what an earlier worker left is taken away.
+        if not order.ends and order.key not in self._made:
+            for side in ("in", "out"):
+                self._place.make(self._place.path("steps", order.key, side))
+            self._made.add(order.key)
         queue = self._place.path("orders", task)
         for name in self._place.names(queue):
             self._place.remove(f"{queue}/{name}")
-        self._place.put(f"{queue}/{order.superstep + 1:08d}.{order.attempt:04d}", as_text(order))
+        self._place.make(f"{queue}/{order.superstep + 1:08d}.{order.attempt:04d}", as_text(order))
 
     def entered(self, key: str) -> set[str]:
         return set(self._place.names(self._place.path("steps", key, "in")))
 
     def open(self, key: str) -> None:
-        self._place.put(self._place.path("steps", key, "open"))
+        self._place.make(self._place.path("steps", key, "open"))
 
     def left(self, key: str) -> dict[str, Report]:
         found = {}
@@ -146,13 +177,15 @@ class ZooKeeperMeeting:
         # A session that ended took the sign of life with it.
         coordinator = self._place.path("coordinator")
         if not self._place.there(coordinator):
-            self._place.put(coordinator, ephemeral=True)
+            self._place.make(coordinator, ephemeral=True)
 
     def forget(self, key: str) -> None:
+        self._made.discard(key)
         self._place.remove(self._place.path("steps", key))
 
     def close(self) -> None:
-        self._place.remove(self._place.job)
+        self._place.remove(self._place.base)
+        self._place.remove_empty(self._place.job)
         self._place.close()
 
 
@@ -163,6 +196,7 @@ class ZooKeeperSeat:
         self._place, self._task = _Place(hosts, job, run), task
         self._pause = threading.Event()
         self._missed = 0
+        self._newest = BEFORE_ALL
 
     def take(self) -> Order:
         queue = self._place.path("orders", self._task)
@@ -173,7 +207,8 @@ class ZooKeeperSeat:
                     continue
                 order = from_text(text)
                 self._place.remove(f"{queue}/{name}")
-                if isinstance(order, Order):
+                if isinstance(order, Order) and order.follows(self._newest):
+                    self._newest = order
                     return order
             self._look()
 
@@ -185,15 +220,19 @@ class ZooKeeperSeat:
 
     def enter(self, order: Order) -> None:
         mine = self._place.path("steps", order.key, "in", self._task)
-        self._place.put(mine, ephemeral=True)
+        self._enter(mine)
         while not self._place.there(self._place.path("steps", order.key, "open")):
             self._look()
             if not self._place.there(mine):  # a session ended on the way
-                self._place.put(mine, ephemeral=True)
+                self._enter(mine)
+
+    def _enter(self, mine: str) -> None:
+        if not self._place.add(mine, ephemeral=True):
+            raise MeetingError("the coordinator is gone, or goes on without this worker")
 
     def leave(self, report: Report) -> None:
-        key = f"{report.superstep}.{report.attempt}"
-        self._place.put(self._place.path("steps", key, "out", self._task), as_text(report))
+        # Where the attempt is over already, the report was taken and its answer lost, or nobody waits for it.
+        self._place.add(self._place.path("steps", report.key, "out", self._task), as_text(report))
 
     def gone(self) -> bool:
         """Missing at several looks in a row: a restarted server needs a moment to give the sign back."""

@@ -36,10 +36,12 @@ def write_gang_report(outcome: GangOutcome, path: Path, command: str) -> None:
 
 
 def gang_page(outcome: GangOutcome, command: str) -> str:
-    totals = mean_totals(outcome.runs)
+    # Forecasts that come true are no rival: they show what better forecasts would bring.
+    usual = outcome.runs[0].forecast
+    totals = mean_totals([run for run in outcome.runs if run.forecast == usual])
     name = min(totals, key=lambda strategy: totals[strategy])
-    best = next(run for run in outcome.runs if run.strategy == name)
-    shown = list({run.strategy: run for run in outcome.runs}.values())
+    best = next(run for run in outcome.runs if (run.strategy, run.forecast) == (name, usual))
+    shown = list({(run.strategy, run.forecast): run for run in outcome.runs}.values())
     figures = [_totals(outcome), _durations(shown), *_sweeps(outcome)]
     body = "".join(
         [
@@ -79,12 +81,18 @@ def _colour(number: int) -> str:
     return f"--policy-{number % COLOURS}"
 
 
+def _label(run: GangRun, runs: Sequence[GangRun]) -> str:
+    """Name of the strategy; where there are several kinds of forecasts, with the others than the first."""
+    return shown_name(run.strategy) + ("" if run.forecast == runs[0].forecast else f", {run.forecast}")
+
+
 def _totals(outcome: GangOutcome) -> Figure:
-    names = list(mean_totals(outcome.runs))
-    own = {name: [run for run in outcome.runs if run.strategy == name] for name in names}
-    bare = [float(np.mean([run.bare for run in own[name]])) for name in names]
-    paid = [float(np.mean([run.total - run.bare for run in own[name]])) for name in names]
-    labels = [shown_name(name) for name in names]
+    own: dict[str, list[GangRun]] = {}
+    for run in outcome.runs:
+        own.setdefault(_label(run, outcome.runs), []).append(run)
+    bare = [float(np.mean([run.bare for run in runs])) for runs in own.values()]
+    paid = [float(np.mean([run.total - run.bare for run in runs])) for runs in own.values()]
+    labels = list(own)
     traces: list[dict[str, Any]] = [
         {"type": "bar", "name": "supersteps", "x": labels, "y": bare, "marker": {"color": _colour(0)}},
         {"type": "bar", "name": "new divisions", "x": labels, "y": paid, "marker": {"color": _colour(1)}},
@@ -103,7 +111,7 @@ def _durations(runs: Sequence[GangRun]) -> Figure:
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": shown_name(run.strategy),
+                "name": _label(run, runs),
                 "x": packed(np.arange(len(smooth_T)) + run.first + width - 1),
                 "y": packed(smooth_T),
                 "line": {"color": _colour(number), "width": 1.5},
@@ -143,8 +151,8 @@ def _divisions(outcome: GangOutcome, runs: Sequence[GangRun]) -> str:
             }
         )
         layout = {"xaxis": axis("superstep"), "yaxis": axis("CPU"), "hovermode": "x unified"}
-        figure = Figure(run.strategy, "Shares of the tasks, one above the other.", traces, layout, wide=True)
-        title = f"<h3>{text(run.strategy)}</h3>"
+        figure = Figure(_label(run, runs), "Shares of the tasks, one above the other.", traces, layout, wide=True)
+        title = f"<h3>{text(_label(run, runs))}</h3>"
         aside = f'<span class="aside">{run.redivisions} new divisions</span>'
         inside = f'<div class="figures">{place(figure, f"division-{number}")}</div>'
         found.append(disclosure(title + aside, inside, f"divisions-{number}", opened=number == len(runs) - 1))

@@ -65,7 +65,13 @@ def _durations(steps: Sequence[Superstep]) -> Figure:
         _line("predicted", steps, [s.predicted for s in steps], 1),
     ]
     layout = {"xaxis": axis("superstep"), "yaxis": axis("seconds"), "hovermode": "x unified"}
-    return Figure("Measured and predicted durations", "Predicted by the duration model.", traces, layout, wide=True)
+    return Figure(
+        "Measured and predicted durations",
+        "Predicted by forecast sizes and the duration model.",
+        traces,
+        layout,
+        wide=True,
+    )
 
 
 def _shares(steps: Sequence[Superstep]) -> Figure:

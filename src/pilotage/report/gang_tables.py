@@ -68,15 +68,16 @@ def forecast_table(trials: Sequence[Sequence[Trial]]) -> RenderableType:
     table = new_table("Errors of forecasts", "series", "forecaster", *(f"+{step}" for step in steps), "", left=2)
     notes = []
     for own in trials:
-        best = best_of(own)
+        chosen, best = best_of(own), min(own, key=lambda trial: float(trial.rmse_H.mean()))
         for number, trial in enumerate(own):
             cells = [f"{trial.rmse_H[step - 1]:.2f}" for step in steps]
             table.add_row(
-                trial.series if number == 0 else "", trial.forecaster, *cells, "best" if trial is best else ""
+                trial.series if number == 0 else "", trial.forecaster, *cells, "chosen" if trial is chosen else ""
             )
         if best.forecaster == "persistence":
             notes.append(Text(f"{best.series}: nothing is better than persistence."))
     legend = "Root mean square errors by steps ahead, as sizes: the range of the actual values counts 40."
+    legend += "\nChosen on the rows before."
     return Group(table, *notes, Text(legend))
 
 
