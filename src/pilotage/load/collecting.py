@@ -120,7 +120,7 @@ class Collector:
         return values, self.clock.now() - asked
 
     def _values(self, content: bytes) -> dict[str, float]:
-        """By node. Values that are no finite number, and series that name no node, are left out."""
+        """By node, or its address. Values that are no finite number, and series that name no node, are left out."""
         try:
             answer = orjson.loads(content)
             series = answer["data"]["result"]
@@ -145,8 +145,7 @@ class Collector:
             if value:
                 if label != "instance":
                     return value
-                host = value.rpartition(":")[0].strip("[]") or value
-                return self.columns.addresses.get(host, host)
+                return value.rpartition(":")[0].strip("[]") or value
         return ""
 
 

@@ -235,7 +235,7 @@ def _devices_only(shape: PodShape) -> PodShape:
 def _name(item: msgspec.Raw) -> str:
     try:
         return _named.decode(item).metadata.name
-    except msgspec.ValidationError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise invalid(f"Nodes.items: {error}") from error
 
 

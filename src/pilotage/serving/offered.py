@@ -22,7 +22,13 @@ class Offered:
     def read(cls, texts: Sequence[str], edition: int = 0) -> Offered:
         if len(set(texts)) < len(texts) or not texts:
             raise InputError("no policy, or one twice", field="--policy", expected="each policy once")
-        return cls({text: find_policy(text) for text in texts}, edition)
+        found = {text: find_policy(text) for text in texts}
+        names = [policy.name for policy in found.values()]
+        for name in names:
+            if names.count(name) > 1:  # callers name them so, and answers say so who has scored
+                same = " and ".join(text for text, policy in found.items() if policy.name == name)
+                raise InputError(f"{same} are both called {name}", field="--policy", expected="names that differ")
+        return cls(found, edition)
 
     @property
     def default(self) -> str:

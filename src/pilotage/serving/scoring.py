@@ -51,13 +51,15 @@ class Scoring:
     def verdict(self, pod: PodView, name: str | None) -> Verdict:
         """What a policy says of the pod on every node."""
         self.cache.refresh()
-        policy = self._policy(name)
+        key, policy = self._policy(name)
         draw = random_unit(self.seed, self.asked)
         self.asked += 1
-        row = self.rows.up_to_date(policy, pod.shape, draw, pod.rules.latency)
+        row = self.rows.row(key, pod.shape)
+        self.rows.refresh(policy, row, draw, pod.rules.latency)
         return Verdict(policy, row, draw)
 
-    def _policy(self, name: str | None) -> Policy:
+    def _policy(self, name: str | None) -> tuple[str, Policy]:
+        """Under which name the operator offers it, and as it is ready for this cluster."""
         offered = self.offered()
         if self._edition != offered.edition:
             self._edition, self._ready = offered.edition, {}
@@ -74,4 +76,4 @@ class Scoring:
         if key not in self._ready:
             policy = offered.policies[key]
             self._ready[key] = policy if self._mix is None else self.readying.ready(key, policy, self._mix)
-        return self._ready[key]
+        return key, self._ready[key]
