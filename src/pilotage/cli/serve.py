@@ -59,7 +59,7 @@ def serve(
     pods: PodsOption = None,
     trace: TraceOption = None,
     stale_seconds: Annotated[
-        float, typer.Option("--stale-seconds", min=1, max=3600, help="Silence of the API server that is too long.")
+        float, typer.Option("--stale-seconds", min=5, max=3600, help="Silence of the API server that is too long.")
     ] = 60.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of random choices.")] = 0,
     log_level: Annotated[

@@ -33,7 +33,6 @@ class Collector:
     clock: Clock
     registry: CollectorRegistry
     on_change: Callable[[], None] = lambda: None
-    rounds: int = 0
     problems: dict[str, str] = field(default_factory=dict)  # of the last round, by measure
     _was_fresh: bool = False
 
@@ -70,7 +69,11 @@ class Collector:
     async def _run(self, session: aiohttp.ClientSession) -> None:
         while True:
             began = self.clock.now()
-            await self.collect(session)
+            try:
+                await self.collect(session)
+            except Exception as error:  # columns that nobody fills any more go stale, and this says why
+                self._queries.labels("failed").inc()
+                self.problems["round"] = f"{type(error).__name__}: {error}"[:300]
             # Columns age between two rounds too: what goes stale must go neutral then, not a round later.
             while (left := self.columns.settings.interval_seconds - (self.clock.now() - began)) > 0:
                 await asyncio.sleep(min(left, 1.0))
@@ -88,7 +91,6 @@ class Collector:
                 continue
             self._queries.labels("done").inc()
             self.columns.take(measure, values, age)
-        self.rounds += 1
         self._notice_staleness()
         self.on_change()
 

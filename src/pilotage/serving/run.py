@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -70,7 +71,6 @@ class Serving:
     port: int = 0  # that is listened on
     own: Own | None = None
     collector: Collector | None = None
-    _following: Following | None = None
     _warm: bool = False
     _context: ssl.SSLContext | None = None
 
@@ -81,17 +81,13 @@ class Serving:
         self.gate = Gate(settings.security.client_authority is not None, settings.security.token())
         self._context = settings.security.context()
         self.columns = LoadColumns(settings.load, self.clock) if settings.load is not None else None
-        self.sessions = Sessions(self._scoring, self.clock, self._located)
+        self.sessions = Sessions(self._scoring, self.clock)
 
-    def _scoring(self) -> Scoring:
+    def _scoring(self, addresses: dict[str, str]) -> Scoring:
         cache = ClusterCache(on_problem=self._problem)
         if self.columns is not None:
-            cache.measured = self.columns.fill
+            cache.measured = partial(self.columns.fill, addresses=addresses)
         return Scoring(cache, lambda: self.offered, self.settings.mix, self.settings.seed)
-
-    def _located(self, node: str, address: str) -> None:
-        if self.columns is not None:
-            self.columns.addresses[address] = node
 
     def _problem(self, text: str) -> None:
         self.metrics.problems.inc()
@@ -155,17 +151,18 @@ class Serving:
         if access is None:
             return self._looked_at() if self.settings.nodes else None
         client = await stack.enter_async_context(Client(access, agent="pilotage-serve"))
-        scoring = self._scoring()
+        addresses: dict[str, str] = {}
+        scoring = self._scoring(addresses)
         following = Following(
-            client, scoring.cache, self.clock, self._problem, self.settings.stale_seconds, self._located
+            client, scoring.cache, self.clock, self._problem, self.settings.stale_seconds, addresses
         )
-        self._following = await stack.enter_async_context(following.running())
+        await stack.enter_async_context(following.running())
         self.own = Own(scoring, following.obstacle)
         binder = Binder(client, self.clock, self.settings.instance)
         return Extender(self.own, binder, self.metrics)
 
     def _looked_at(self) -> Extender:
-        scoring = self._scoring()
+        scoring = self._scoring({})
         scoring.cache.set_nodes(self.settings.nodes)
         self.own = Own(scoring, lambda: "")
         return Extender(self.own, None, self.metrics)
