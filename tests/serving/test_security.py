@@ -14,7 +14,7 @@ from pilotage.lab.certificates import Authority, write_private
 from pilotage.model.errors import InputError
 from pilotage.serving.run import Serving, Settings
 from pilotage.serving.security import Gate, Security
-from serving.services import a_question, a_service, a_state
+from serving.services import a_question, a_service, a_state, reload
 
 TOKEN = "a-token-that-is-long-enough"  # noqa: S105
 QUESTION = a_question([{"name": "a", "state": a_state()}])
@@ -76,12 +76,35 @@ def test_another_token_holds_after_a_reload_and_a_bad_one_changes_nothing(files:
     with a_service(Settings(policies=("least-allocated",), port=0, security=security)) as serving:
         anonymous = trusting(files, certificate=False)
         (files / "token").write_text("another-token-long-enough")
-        assert asyncio.run(serving.reload())
+        assert reload(serving)
         assert asked(serving, anonymous, "/v1/score", TOKEN) == 401
         assert asked(serving, anonymous, "/v1/score", "another-token-long-enough") == 200
         (files / "token").write_text("short")
-        assert not asyncio.run(serving.reload())
+        assert not reload(serving)
         assert asked(serving, anonymous, "/v1/score", "another-token-long-enough") == 200
+
+
+def test_an_authority_that_was_replaced_is_not_trusted_any_more(files: Path) -> None:
+    security = Security(files / "server.crt", files / "server.key", files / "ca.crt")
+    with a_service(Settings(policies=("least-allocated",), port=0, security=security)) as serving:
+        before = trusting(files, certificate=True)
+        assert asked(serving, before, "/v1/score") == 200
+        authority = Authority("another", datetime.now(UTC))
+        server, client = authority.issue("server"), authority.issue("kube-scheduler")
+        for name, data in (
+            ("ca.crt", authority.pem),
+            ("server.crt", server.certificate),
+            ("server.key", server.key),
+            ("client.crt", client.certificate),
+            ("client.key", client.key),
+        ):
+            (files / name).unlink()
+            write_private(files / name, data)
+        assert reload(serving)
+        assert asked(serving, trusting(files, certificate=True), "/v1/score") == 200
+        before.load_verify_locations(files / "ca.crt")  # the old certificate of a caller, who trusts the new server
+        with pytest.raises(aiohttp.ClientError):
+            asked(serving, before, "/v1/score")
 
 
 def test_extender_verbs_take_no_token_where_certificates_are_asked_for() -> None:

@@ -36,6 +36,10 @@ class Readying:
         self._used: dict[str, _Used] = {}
         self._later: dict[str, Future[Policy]] = {}
 
+    def begin(self, name: str, policy: Policy, ready: Policy) -> None:
+        """What to go on from, where not even the first decision may wait: made ready for some other mix."""
+        self._used[name] = _Used(policy, ready, ())
+
     def ready(self, name: str, policy: Policy, mix: WorkloadMix) -> Policy:
         """The policy to use from now on."""
         before = self._used.get(name)
@@ -50,9 +54,10 @@ class Readying:
 
     def finished(self) -> dict[str, Policy]:
         """Policies whose thread has ended, to be used from now on."""
-        done = {name: future.result() for name, future in self._later.items() if future.done()}
-        for name, ready in done.items():
-            del self._later[name]
+        ended = [name for name, future in self._later.items() if future.done()]
+        done = {}
+        for name in ended:
+            ready = done[name] = self._later.pop(name).result()  # one that failed says so once
             self._used[name] = _Used(self._used[name].policy, ready, self._used[name].models)
         return done
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pilotage.model.errors import InputError
 from pilotage.policies.api import Policy
@@ -17,6 +17,7 @@ class Offered:
 
     policies: dict[str, Policy]  # by what the operator wrote
     edition: int = 0  # counts readings
+    warm: dict[str, Policy] = field(default_factory=dict)  # made ready once: what new clusters begin with
 
     @classmethod
     def read(cls, texts: Sequence[str], edition: int = 0) -> Offered:

@@ -74,6 +74,14 @@ class Scoring:
                 self.rows.clear()
         key = offered.key(name)
         if key not in self._ready:
-            policy = offered.policies[key]
-            self._ready[key] = policy if self._mix is None else self.readying.ready(key, policy, self._mix)
+            self._ready[key] = self._first(key, offered)
         return key, self._ready[key]
+
+    def _first(self, key: str, offered: Offered) -> Policy:
+        """A policy that rehearses begins as it was made ready at the start: all requests share one event loop."""
+        policy = offered.policies[key]
+        if self._mix is None:
+            return policy
+        if key in offered.warm and getattr(policy, "takes_long", False):
+            self.readying.begin(key, policy, offered.warm[key])
+        return self.readying.ready(key, policy, self._mix)
