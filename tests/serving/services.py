@@ -14,7 +14,6 @@ from pilotage.kube.client import Json
 from pilotage.model.clock import Clock, SystemClock
 from pilotage.serving.run import Serving, Settings
 
-
 _LOOPS: dict[int, asyncio.AbstractEventLoop] = {}  # by port
 
 

@@ -236,6 +236,7 @@ json_values = st.recursive(
     max_leaves=8,
 )
 huge_numbers = st.integers(2**62, 2**80)
+amounts = json_values | huge_numbers
 pods = st.fixed_dictionaries(
     {
         "metadata": st.fixed_dictionaries(
@@ -256,7 +257,9 @@ pods = st.fixed_dictionaries(
                             "resources": st.fixed_dictionaries(
                                 {},
                                 optional={
-                                    "requests": st.dictionaries(st.sampled_from(["cpu", "x/y", "z"]), json_values | huge_numbers)
+                                    "requests": st.dictionaries(
+                                        st.sampled_from(["cpu", "x/y", "z"]), json_values | huge_numbers
+                                    )
                                 },
                             )
                         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import signal
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from pilotage.cli.options import check_place, console, results
 from pilotage.model.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pilotage.dashboard.serving import Place
     from pilotage.policies.api import Policy
     from pilotage.scheduler.advising import Adviser
     from pilotage.scheduler.run import Settings
@@ -24,9 +28,9 @@ async def run_adviser(
     settings: Settings,
     cluster: tuple[Path | None, str | None],
     out: Path,
-    metrics_port: int | None,
+    shown: tuple[int | None, Place | None],
 ) -> dict[str, float]:
-    """Until it is told to end. SIGUSR1: write and report now."""
+    """Until it is told to end. SIGUSR1: write and report now. `shown`: port of the status pages, place of the page."""
     from pilotage.kube.access import find_access
     from pilotage.kube.client import Client
     from pilotage.kube.many import first_of
@@ -44,8 +48,24 @@ async def run_adviser(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGUSR1, now.set)
-    async with Client(find_access(*cluster), agent="pilotage-adviser") as client:
-        adviser = Adviser(client, policies, SystemClock(), settings, say)
+    metrics_port, place = shown
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(Client(find_access(*cluster), agent="pilotage-adviser"))
+        problems: list[Callable[[str], None]] = [say]
+
+        def tell(text: str) -> None:
+            for told in problems:
+                told(text)
+
+        adviser = Adviser(client, policies, SystemClock(), settings, tell)
+        if place is not None:
+            from pilotage.dashboard.serving import serving
+            from pilotage.scheduler.shown_advice import AdviceSource
+
+            source = AdviceSource.of(adviser, adviser.clock)
+            problems.append(source.note_problem)
+            page = await stack.enter_async_context(serving(source, adviser.clock, place))
+            say(f"the dashboard is at {page.url}", soft_wrap=True)
         pages = serve_status(metrics_port, Metrics().registry, adviser.journal) if metrics_port is not None else None
         task = asyncio.create_task(adviser.run(stop))
         task.add_done_callback(lambda _: stop.set())

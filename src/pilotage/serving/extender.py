@@ -7,7 +7,7 @@ latency) alone, prioritize scores what is offered, and bind chooses the devices 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -32,6 +32,7 @@ from pilotage.serving.metrics import Metrics
 from pilotage.serving.pods import FILTERED, offered_pod
 from pilotage.serving.problems import invalid, not_ready
 from pilotage.serving.scale import scaled
+from pilotage.serving.showing import Scored
 from pilotage.serving.v1 import Own
 from pilotage.serving.wire import (
     BindingArgs,
@@ -61,7 +62,7 @@ class Extender:
     own: Own
     binder: Binder | None  # None: of a cluster that is only looked at
     metrics: Metrics
-    policy: str | None = None
+    on_scored: Callable[[str, Scored], None] | None = None  # uid of the pod, and what is answered
 
     @property
     def cache(self) -> ClusterCache:
@@ -80,13 +81,15 @@ class Extender:
         pod = offered_pod(args.Pod)
         if pod.problem:
             return [HostPriority(name, 0) for name in names]
-        said = self.own.scoring.verdict(pod, self.policy)
+        said = self.own.scoring.verdict(pod, None)
         index = self.cache.state.index
         nodes = np.array([index.get(name, -1) for name in names], np.int64)
         total_C = np.full(len(names), INFEASIBLE)
         known_C = nodes >= 0
         if known_C.any():
             total_C[known_C] = said.of(nodes[known_C])
+        if self.on_scored is not None:
+            self.on_scored(pod.uid, Scored(said.policy.name, names, total_C))
         return [HostPriority(name, score) for name, score in zip(names, scaled(total_C, TOP).tolist(), strict=True)]
 
     async def bind(self, args: BindingArgs) -> BindingResult:
@@ -194,7 +197,7 @@ class Extender:
         if n is None:
             raise StateError(f"node {node}: {NOT_KNOWN}")
         shape = replace(pod.shape, constraints=FILTERED)
-        said = self.own.scoring.verdict(replace(pod, shape=shape), self.policy)
+        said = self.own.scoring.verdict(replace(pod, shape=shape), None)
         if self._device_obstacles(shape)[n] != FITS:
             raise StateError(f"node {node}: {NO_GPU}")
         arrays, device = cache.state.arrays, int(said.row.row.device_N[n])

@@ -108,6 +108,7 @@ class Following:
     on_problem: Callable[[str], None] = lambda text: None
     stale_seconds: float = STALE_SECONDS
     addresses: dict[str, str] = field(default_factory=dict)  # InternalIPs by node
+    pods: Follower | None = None  # in the place of the cache's own: hands on to it what it is told
     _followed: list[_Followed] = field(default_factory=list)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -116,7 +117,7 @@ class Following:
         self._followed = [
             self._followed_by("/api/v1/namespaces", NamespaceFollower(self.cache), {}),
             self._followed_by("/api/v1/nodes", _LocatingFollower(self.cache, self.addresses), {}),
-            self._followed_by("/api/v1/pods", PodFollower(self.cache), UNFINISHED),
+            self._followed_by("/api/v1/pods", self.pods or PodFollower(self.cache), UNFINISHED),
         ]
         self._tasks = [asyncio.create_task(one.run()) for one in self._followed]
         try:

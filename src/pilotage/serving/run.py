@@ -14,6 +14,9 @@ from pathlib import Path
 import uvicorn
 
 from pilotage.dashboard.listening import BACKLOG, Server, listen
+from pilotage.dashboard.serving import Place
+from pilotage.dashboard.serving import serving as showing
+from pilotage.dashboard.watching import WatchedPods
 from pilotage.kube.access import Access
 from pilotage.kube.binding import Binder
 from pilotage.kube.cache import ClusterCache
@@ -35,6 +38,7 @@ from pilotage.serving.offered import Offered
 from pilotage.serving.protocol import BoundedProtocol
 from pilotage.serving.scoring import Scoring
 from pilotage.serving.security import Gate, Security
+from pilotage.serving.showing import ScoredPods, ServedCluster
 from pilotage.serving.v1 import Api, Own
 from pilotage.serving.warming import warmed
 
@@ -59,6 +63,7 @@ class Settings:
     stale_seconds: float = STALE_SECONDS
     seed: int = 0
     instance: str = "pilotage-serve"
+    dashboard: Place | None = None  # of a page about the cluster that is followed
 
 
 @dataclass
@@ -69,6 +74,7 @@ class Serving:
     clock: Clock
     metrics: Metrics = field(default_factory=Metrics)
     port: int = 0  # that is listened on
+    page: str = ""  # address of the dashboard
     own: Own | None = None
     collector: Collector | None = None
     _warm: bool = False
@@ -121,7 +127,7 @@ class Serving:
             if self.columns is not None:
                 self.collector = Collector(self.columns, self.clock, self.metrics.registry, self._measured)
                 await stack.enter_async_context(self.collector.running())
-            api = Api(self.sessions, self.own)
+            api = Api(self.sessions, self.own, extender.on_scored if extender is not None else None)
             service = Service(
                 api, extender, self.metrics, self.gate, self.obstacles, self.details, self.settings.limits
             )
@@ -154,13 +160,18 @@ class Serving:
         client = await stack.enter_async_context(Client(access, agent="pilotage-serve"))
         addresses: dict[str, str] = {}
         scoring = self._scoring(addresses)
-        following = Following(
-            client, scoring.cache, self.clock, self._problem, self.settings.stale_seconds, addresses
-        )
-        await stack.enter_async_context(following.running())
+        following = Following(client, scoring.cache, self.clock, self._problem, self.settings.stale_seconds, addresses)
         self.own = Own(scoring, following.obstacle)
         binder = Binder(client, self.clock, self.settings.instance)
-        return Extender(self.own, binder, self.metrics)
+        extender = Extender(self.own, binder, self.metrics)
+        if self.settings.dashboard is not None:
+            scored = ScoredPods(self.offered.names[0])
+            watched = ServedCluster(client, self.clock, scoring.cache, scored, following.obstacle)
+            following.pods, extender.on_scored = WatchedPods(watched), scored.note
+            page = await stack.enter_async_context(showing(watched, self.clock, self.settings.dashboard))
+            self.page = page.url
+        await stack.enter_async_context(following.running())
+        return extender
 
     def _looked_at(self) -> Extender:
         scoring = self._scoring({})
