@@ -245,7 +245,7 @@ def test_the_reward_is_what_the_objective_gained_for_each_pod() -> None:
     (first,) = news(feed)["curves"]
     assert first["reward"] == pytest.approx(
         -first["pieces"] - first["imbalance"], abs=0.01
-    )  # nothing was in use before
+    )  # all was empty
     clock.seconds += 2.0
     (second,) = news(feed)["curves"]
     assert second["reward"] is None  # nobody placed anything
