@@ -221,6 +221,7 @@ class Serving:
             self.metrics.sessions.set(len(self.sessions))
             if self.own is not None:
                 cache = self.own.scoring.cache
+                cache.refresh()  # also while nobody asks
                 self.metrics.nodes.set(len(cache.state.nodes))
                 self.metrics.pods.set(len(cache.pods))
             await asyncio.sleep(1.0)
