@@ -243,9 +243,7 @@ def test_the_reward_is_what_the_objective_gained_for_each_pod() -> None:
     told.placed("a", "node-0", annotations={**SHARE, "alibabacloud.com/gpu-index": "0"})
     clock.seconds += 2.0
     (first,) = news(feed)["curves"]
-    assert first["reward"] == pytest.approx(
-        -first["pieces"] - first["imbalance"], abs=0.01
-    )  # all was empty
+    assert first["reward"] == pytest.approx(-first["pieces"] - first["imbalance"], abs=0.01)  # all was empty
     clock.seconds += 2.0
     (second,) = news(feed)["curves"]
     assert second["reward"] is None  # nobody placed anything

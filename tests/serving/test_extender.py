@@ -174,6 +174,16 @@ def test_a_failed_bind_gives_the_room_back() -> None:
     assert extender.cache.state.placement("uid-new") is None
 
 
+def test_a_bind_of_which_nobody_knows_what_came_keeps_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def bind(*given: Any) -> Any:
+        return "unknown"
+
+    monkeypatch.setattr(Binder, "bind", bind)
+    results, _, extender = bound_by([], "node-a")
+    assert "not known" in results[0].Error
+    assert extender.cache.state.placement("uid-new") is not None
+
+
 def test_bind_does_not_put_a_pod_where_no_device_has_room() -> None:
     results, told, _ = bound_by([201], "node-b")
     assert "not enough GPU" in results[0].Error

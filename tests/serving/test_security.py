@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from pilotage.lab.certificates import Authority, write_private
+from pilotage.load.settings import LoadSettings
 from pilotage.model.errors import InputError
 from pilotage.serving.run import Serving, Settings
 from pilotage.serving.security import Gate, Security
@@ -69,6 +70,31 @@ def test_scores_need_a_certificate_or_the_token(files: Path) -> None:
         assert asked(serving, anonymous, "/v1/score") == 401
         assert asked(serving, anonymous, "/v1/score", "wrong") == 401
         assert asked(serving, anonymous, "/healthz") == 200
+
+
+def test_what_is_wrong_with_others_is_said_to_known_callers_alone(files: Path) -> None:
+    security = Security(files / "server.crt", files / "server.key", None, files / "token")
+    load = LoadSettings("http://127.0.0.1:9/secret", {"cpu": "up"})
+    with a_service(Settings(policies=("least-allocated",), port=0, security=security, load=load)) as serving:
+
+        async def ready(**headers: str) -> str:
+            context = trusting(files, certificate=False)
+            url = f"https://127.0.0.1:{serving.port}/readyz"
+            async with aiohttp.ClientSession() as session, session.get(url, ssl=context, headers=headers) as answer:
+                assert answer.status == 200
+                return await answer.text()
+
+        async def both() -> tuple[str, str]:
+            try:
+                while "secret" not in (known := await ready(Authorization=f"Bearer {TOKEN}")):
+                    await asyncio.sleep(0.05)
+                return known, await ready()
+            finally:
+                await asyncio.sleep(0.25)
+
+        known, unknown = asyncio.run(asyncio.wait_for(both(), 60))
+    assert "problems" in known
+    assert unknown == '{"ready":true,"obstacles":{},"policies":["least-allocated@1"],"load":{"fresh":false,"nodes":0}}'
 
 
 def test_another_token_holds_after_a_reload_and_a_bad_one_changes_nothing(files: Path) -> None:

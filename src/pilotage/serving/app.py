@@ -52,7 +52,7 @@ class Service:
     metrics: Metrics
     gate: Gate
     ready: Callable[[], dict[str, str]]  # part -> why it is not ready; empty = ready
-    details: Callable[[], dict[str, object]] = dict  # for /readyz, beside that
+    details: Callable[[bool], dict[str, object]] = lambda known: {}  # for /readyz, beside that; more for known callers
     limits: Limits = Limits()
     _requests: int = 0
     _bytes: int = 0
@@ -180,8 +180,15 @@ class Service:
         return Response(description(extender=self.extender is not None), media_type=JSON)
 
     async def _ready(self, request: Request) -> Response:
+        """Anybody may ask whether; what exactly is wrong, and with whom, is for those who may ask the rest too."""
+        try:
+            self._let_in(request, extender=False)
+            known = True
+        except RefusedError:
+            known = False
         obstacles = self.ready()
-        body = {"ready": not obstacles, "obstacles": obstacles, **self.details()}
+        shown = obstacles if known else {part: why.partition(":")[0] for part, why in obstacles.items()}
+        body = {"ready": not obstacles, "obstacles": shown, **self.details(known)}
         return Response(msgspec.json.encode(body), 503 if obstacles else 200, media_type=JSON)
 
     async def _metrics(self, request: Request) -> Response:

@@ -52,6 +52,14 @@ TOP = 10  # MaxExtenderPriority
 NOT_KNOWN = "not in the service's view of the cluster yet"
 NO_MODEL = "no GPU of the requested model"
 NO_GPU = "not enough GPU left on its devices"
+NOT_BOUND = {
+    "elsewhere": "the pod is on another node already",
+    "gone": "the pod is gone",
+    "failed": "the API server did not take the binding",
+}
+FORGOTTEN = ("gone", "failed")  # the room is free again; else the watch tells where the pod is
+KNOWN = ("bound", *NOT_BOUND)
+NOT_CERTAIN = "whether the API server took the binding is not known"
 _named = msgspec.json.Decoder(Named)
 
 
@@ -116,10 +124,9 @@ class Extender:
         except (PolicyError, StateError) as error:
             return BindingResult(str(error))
         result = await self.binder.bind(pod, args.Node, devices)
-        if result in ("bound", "elsewhere"):  # the watch tells where
-            return BindingResult("" if result == "bound" else "the pod is on another node already")
-        self.cache.forget(pod.uid)
-        return BindingResult("the pod is gone" if result == "gone" else "the API server did not take the binding")
+        if result in FORGOTTEN:
+            self.cache.forget(pod.uid)
+        return BindingResult(NOT_BOUND.get(result, "") if result in KNOWN else NOT_CERTAIN)
 
     def preempt(self, args: PreemptionArgs) -> PreemptionResult:
         """Nodes where the devices would suffice without the victims; victims stay as kube-scheduler chose them."""

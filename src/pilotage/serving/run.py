@@ -107,10 +107,12 @@ class Serving:
             found["cluster"] = self.own.obstacle()
         return found
 
-    def details(self) -> dict[str, object]:
+    def details(self, known: bool) -> dict[str, object]:
+        """For people. Problems name addresses and say what came from them: for callers who are known alone."""
         said: dict[str, object] = {"policies": self.offered.names}
         if self.collector is not None:
-            said["load"] = self.collector.state()
+            state = self.collector.state()
+            said["load"] = state if known else {key: state[key] for key in ("fresh", "nodes")}
         return said
 
     # Running
