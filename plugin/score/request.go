@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -15,8 +16,11 @@ const (
 	gpuCount = "alibabacloud.com/gpu-count"
 	gpuIndex = "alibabacloud.com/gpu-index"
 
-	wholeGPU   = 1000
-	mostAmount = 1 << 56 // that the service takes
+	wholeGPU    = 1000
+	mostDevices = 62
+	mostIndex   = 256     // characters; what is longer names no devices
+	mostAddress = 64      // characters
+	mostAmount  = 1 << 56 // that the service takes
 )
 
 // Labels of nodes that policies look at; the others stay here.
@@ -143,7 +147,7 @@ func appendState(to []byte, info fwk.NodeInfo) []byte {
 		to = append(to, '}')
 	}
 	for _, address := range node.Status.Addresses {
-		if address.Type == v1.NodeInternalIP {
+		if address.Type == v1.NodeInternalIP && len(address.Address) <= mostAddress {
 			to = append(to, `,"address":`...)
 			to = appendString(to, address.Address)
 			break
@@ -174,14 +178,14 @@ func appendResource(to []byte, amounts fwk.Resource, pods int64) []byte {
 	return append(to, '}')
 }
 
-// appendGPUPods writes the pods that share devices; what they ask for stands in annotations that no sum holds.
+// appendGPUPods writes the pods that share devices; what they ask for stands in annotations that no sum holds. Anybody
+// who makes a pod writes them: one that asks for no share that there could be has none, and spoils no request.
 func appendGPUPods(to []byte, pods []fwk.PodInfo) []byte {
 	first := true
 	for _, info := range pods {
 		annotations := info.GetPod().Annotations
-		_, hasMilli := annotations[gpuMilli]
-		_, hasCount := annotations[gpuCount]
-		if !hasMilli && !hasCount {
+		milli, count, shares := gpuShare(annotations)
+		if !shares {
 			continue
 		}
 		if first {
@@ -190,11 +194,15 @@ func appendGPUPods(to []byte, pods []fwk.PodInfo) []byte {
 			to = append(to, `,{"milli":`...)
 		}
 		first = false
-		to = appendAmount(to, numberOr(annotations[gpuMilli], wholeGPU))
+		to = appendAmount(to, milli)
 		to = append(to, `,"count":`...)
-		to = appendAmount(to, numberOr(annotations[gpuCount], 1))
+		to = appendAmount(to, count)
 		to = append(to, `,"index":`...)
-		to = appendString(to, annotations[gpuIndex])
+		index := annotations[gpuIndex]
+		if len(index) > mostIndex {
+			index = ""
+		}
+		to = appendString(to, index)
 		to = append(to, '}')
 	}
 	if !first {
@@ -203,11 +211,31 @@ func appendGPUPods(to []byte, pods []fwk.PodInfo) []byte {
 	return to
 }
 
-func numberOr(text string, otherwise int64) int64 {
+// gpuShare reads what a pod has of how many devices, if it shares any.
+func gpuShare(annotations map[string]string) (milli, count int64, shares bool) {
+	milliText, hasMilli := annotations[gpuMilli]
+	countText, hasCount := annotations[gpuCount]
+	milli, count, shares = wholeGPU, 1, hasMilli || hasCount
+	if hasMilli {
+		milli = wholeNumber(milliText)
+	}
+	if hasCount {
+		count = wholeNumber(countText)
+	}
+	return milli, count, shares && 0 < milli && milli <= wholeGPU && 0 < count && count <= mostDevices
+}
+
+// wholeNumber is -1 for what is none.
+func wholeNumber(text string) int64 {
 	if number, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return number
 	}
-	return otherwise
+	if amount, err := resource.ParseQuantity(text); err == nil {
+		if number, exact := amount.AsInt64(); exact {
+			return number
+		}
+	}
+	return -1
 }
 
 func appendKey(to []byte, first *bool, opening, key string) []byte {

@@ -39,14 +39,17 @@ func TestAStateIsWhatTheSnapshotSays(t *testing.T) {
 func TestPodsThatShareDevicesAreListed(t *testing.T) {
 	info := someNodes(1)[0]
 	for _, annotations := range []map[string]string{
-		{gpuMilli: "500", gpuIndex: "3"}, {gpuCount: "2", gpuIndex: "0-1"}, {gpuMilli: "half\"", gpuCount: "-1"}, {},
+		{gpuMilli: "500", gpuIndex: "3"}, {gpuCount: "2", gpuIndex: "0-1"}, {}, {gpuMilli: "0.3k"},
+		{gpuMilli: "half\""}, {gpuMilli: "2000"}, {gpuMilli: "0"}, {gpuCount: "100"}, {gpuCount: "-1"}, {gpuCount: "9e99"},
+		{gpuMilli: "200", gpuIndex: strings.Repeat("0-", 200)},
 	} {
 		pod := somePod("a")
 		pod.Annotations = annotations
 		info.AddPodInfo(podInfo(t, pod))
 	}
 	got, _ := json.Marshal(encodedState(t, info)["gpuPods"])
-	want := `[{"count":1,"index":"3","milli":500},{"count":2,"index":"0-1","milli":1000},{"count":0,"index":"","milli":1000}]`
+	want := `[{"count":1,"index":"3","milli":500},{"count":2,"index":"0-1","milli":1000},` +
+		`{"count":1,"index":"","milli":300},{"count":1,"index":"","milli":200}]`
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -235,3 +235,15 @@ def test_reasons_are_read_from_messages_of_any_scheduler() -> None:
     assert parse_reasons(kube) == (("Too many pods", 3),)
     assert parse_reasons("something else") == (("something else", 0),)
     assert parse_reasons("") == (("not decided yet", 0),)
+
+
+def test_the_reward_is_what_the_objective_gained_for_each_pod() -> None:
+    told, feed = watched(*gpu_nodes(2))
+    clock: Any = feed.clock
+    told.placed("a", "node-0", annotations={**SHARE, "alibabacloud.com/gpu-index": "0"})
+    clock.seconds += 2.0
+    (first,) = news(feed)["curves"]
+    assert first["reward"] == pytest.approx(-first["pieces"] - first["imbalance"], abs=0.01)  # all was empty
+    clock.seconds += 2.0
+    (second,) = news(feed)["curves"]
+    assert second["reward"] is None  # nobody placed anything

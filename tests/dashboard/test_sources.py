@@ -19,7 +19,9 @@ from pilotage.model.outcome import Choice, Scheduled, Unschedulable
 from pilotage.policies.journal import Attempt, Journal
 from pilotage.policies.registry import find_policy
 from pilotage.scheduler import explaining
+from pilotage.scheduler.advising import Adviser
 from pilotage.scheduler.shadow import Shadow
+from pilotage.scheduler.shown_advice import AdviceSource
 
 CHOICE = Choice("fgd@1", (("node-1", 7.5), ("node-0", 3.0)), 2, 3, (("Insufficient cpu", 1),))
 
@@ -160,3 +162,35 @@ def test_a_shadow_for_which_a_pod_fits_nowhere_says_why(told: Told) -> None:
     (decision,) = told.cluster.decisions(0)
     assert decision.advised == ""
     assert "Insufficient cpu" in expect(told.cluster.explain(1)).judgements[0].verdict
+
+
+# Curves of their own
+
+
+def test_a_journal_has_the_scores_of_the_nodes_that_were_chosen() -> None:
+    journal = Journal()
+    source = JournalSource(ClusterCache(), journal, VirtualClock())
+    assert source.overview().figures == {}
+    journal.add(attempt(1.0), Scheduled("node-1", 0, CHOICE))
+    journal.add(attempt(2.0), Unschedulable((("Insufficient cpu", 3),), 3))
+    assert list(source.overview().figures.values()) == [7.5]
+
+
+def test_advice_is_shown_beside_what_was_done() -> None:
+    clock = VirtualClock(100.0)
+    with_access: Any = type("Client", (), {"access": type("Access", (), {"server": "https://one"})})
+    adviser = Adviser(with_access, {"default-scheduler": find_policy("best-fit")}, clock)
+    source = AdviceSource.of(adviser, clock)
+    NodeFollower(adviser.cache).listed([a_node("node-0", cpu="4"), a_node("node-1", cpu="16")])
+    for name, node in (("a", "node-0"), ("b", "node-1")):
+        pods = PodFollower(adviser.cache)
+        pods.changed(a_pod(name, schedulerName="default-scheduler"))
+        clock.seconds += 2.0
+        pods.changed(a_pod(name, schedulerName="default-scheduler", node=node))
+    first, second = source.decisions(0)
+    assert (first.node, first.advised, first.differs, first.waited) == ("node-0", "node-0", False, 2.0)
+    assert (second.node, second.advised, second.differs) == ("node-1", "node-0", True)
+    judged = expect(source.explain(2)).judgements[0]
+    assert (judged.shadow, judged.node, judged.rank, judged.policy) == (True, "node-0", 2, "best-fit@1")
+    overview = source.overview()
+    assert (overview.shadow, list(overview.figures.values())) == ("best-fit@1", [50.0])

@@ -135,3 +135,19 @@ def test_to_look_at_the_mix_does_not_hide_that_it_moved() -> None:
     mixture.take()
     mixture._epoch = -1
     assert not mixture.moved()
+
+
+def test_of_many_changes_only_the_newest_is_rehearsed() -> None:
+    """A cluster that grows node by node must not leave a queue of rehearsals behind."""
+    slow, other, readying = Slow(), Slow(), Readying()
+    slow.allowed.set()
+    readying.ready("a", slow, pods(3))  # type: ignore[arg-type]
+    under_way = _thread().submit(other.prepare, pods(1))
+    for count in range(4, 20):
+        readying.ready("a", slow, pods(count))  # type: ignore[arg-type]
+    assert _thread()._work_queue.qsize() >= 1
+    waiting = [future for future in readying._later.values() if not future.cancelled()]
+    other.allowed.set()
+    under_way.result()
+    assert len(waiting) == 1
+    assert summary(soon(readying)["a"]) == "for 19 pods"

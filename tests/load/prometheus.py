@@ -22,7 +22,6 @@ class Traffic:
     """Shaped as node-exporter's metrics; counters grow at the rates that are set."""
 
     rates: dict[str, float]  # bytes per second received, by node
-    scrapes: int = 0
     _sent: dict[str, float] = field(default_factory=dict)
     _since: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -41,7 +40,6 @@ class Traffic:
     def page(self) -> bytes:
         with self._lock:
             self._grow()
-            self.scrapes += 1
             lines = ["# TYPE node_network_receive_bytes_total counter"]
             for node, sent in self._sent.items():
                 lines.append(f'node_network_receive_bytes_total{{node="{node}",device="eth0"}} {sent:.0f}')

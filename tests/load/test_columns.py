@@ -137,6 +137,7 @@ def test_settings_come_from_a_file(tmp_path: Path) -> None:
         ("address: http://x\nintervalSeconds: 0", "intervalSeconds"),
         ("address: http://x\ninterval: 5", "intervalSeconds"),
         ("presets: [dcgm]", "address"),
+        ("address: http://x\ninterfaces: 'eth0\"}'", "interfaces"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path: Path, text: str, named: str) -> None:
@@ -145,6 +146,15 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, named: str) -> None:
     with pytest.raises(InputError, match=named) as error:
         read_load_settings(path)
     assert error.value.file == str(path)
+
+
+def test_interfaces_can_be_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "load.yaml"
+    path.write_text("address: http://x\n")
+    assert 'device!~"lo|veth.*' in read_load_settings(path).query("receive")
+    path.write_text("address: http://x\ninterfaces: eth1\n")
+    expected = 'sum by (node, instance) (rate(node_network_transmit_bytes_total{device=~"eth1"}[60s]))'
+    assert read_load_settings(path).query("transmit") == expected
 
 
 def test_an_unknown_preset_is_named() -> None:

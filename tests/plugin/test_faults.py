@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from plugin import faulty
 from plugin.conftest import Beside
 from plugin.faulty import Answer, Faulty, serving
 
-PODS = 100  # of each fault
+PODS = int(os.environ.get("PILOTAGE_FAULT_PODS", "100"))  # of each fault
 RECOVERY_SECONDS = 10.0
 ALWAYS_POSSIBLE = {"circuit-open", "deadline"}  # the deadline is short, and the machine may have much else to do
 

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -45,10 +46,10 @@ def a_kube_scheduler(lab: Lab, document: str, address: str) -> Iterator[subproce
     text += f"clientConnection: {orjson.dumps(connection).decode()}\nleaderElection: {{leaderElect: false}}\n"
     path = lab.directory / f"{document}.{address.rpartition(':')[2]}"
     path.write_text(text)
-    log = path.with_suffix(".log")
+    log = log_of(lab, document)
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [built_programs() / "kube-scheduler", f"--config={path}", "--secure-port=0"],
+            [built_programs() / "kube-scheduler", f"--config={path}", "--secure-port=0", "--v=5"],
             cwd=lab.directory,
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -59,6 +60,30 @@ def a_kube_scheduler(lab: Lab, document: str, address: str) -> Iterator[subproce
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
+
+
+def log_of(lab: Lab, document: str) -> Path:
+    return lab.directory / f"{document}.log"
+
+
+FALLBACKS = {  # what kube-scheduler says of an extender, and how we call it
+    "connection refused": "unreachable",
+    "connection reset": "unreachable",
+    "EOF": "unreachable",
+    "deadline exceeded": "deadline",
+    "Client.Timeout": "deadline",
+    "invalid character": "malformed",
+    "cannot unmarshal": "malformed",
+    "certificate": "tls",
+    "failed with status code": "status",
+}
+
+
+def fallbacks(lab: Lab, document: str) -> Counter[str]:
+    """Pods that kube-scheduler decided without the extender's scores, by reason: it has no metric, but says so."""
+    lines = log_of(lab, document).read_text(errors="replace").splitlines()
+    failed = [line for line in lines if "Failed to run extender's priority function" in line]
+    return Counter(next((name for said, name in FALLBACKS.items() if said in line), line) for line in failed)
 
 
 @contextmanager

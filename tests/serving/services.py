@@ -14,6 +14,13 @@ from pilotage.kube.client import Json
 from pilotage.model.clock import Clock, SystemClock
 from pilotage.serving.run import Serving, Settings
 
+_LOOPS: dict[int, asyncio.AbstractEventLoop] = {}  # by port
+
+
+def reload(serving: Serving) -> bool:
+    """As SIGHUP does, in the loop of the service."""
+    return asyncio.run_coroutine_threadsafe(serving.reload(), _LOOPS[serving.port]).result(600)
+
 
 @contextmanager
 def a_service(settings: Settings | None = None, clock: Clock | None = None) -> Iterator[Serving]:
@@ -46,9 +53,11 @@ def a_service(settings: Settings | None = None, clock: Clock | None = None) -> I
     if isinstance(found[0], BaseException):
         thread.join()
         raise found[0]
+    _LOOPS[found[0].port] = loop
     try:
         yield found[0]
     finally:
+        _LOOPS.pop(found[0].port, None)
         loop.call_soon_threadsafe(stop.set)
         thread.join(60)
         assert not thread.is_alive()

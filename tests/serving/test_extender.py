@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import msgspec
@@ -50,7 +51,7 @@ def an_extender(client: Any = None, obstacle: str = "") -> Extender:
 
 def args(kind: Any, body: Json) -> Any:
     """As the service reads it."""
-    return msgspec.json.decode(msgspec.json.encode(body), type=kind)
+    return msgspec.json.decode(json.dumps(body), type=kind)
 
 
 def written(result: Any) -> Any:
@@ -173,6 +174,16 @@ def test_a_failed_bind_gives_the_room_back() -> None:
     assert extender.cache.state.placement("uid-new") is None
 
 
+def test_a_bind_of_which_nobody_knows_what_came_keeps_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def bind(*given: Any) -> Any:
+        return "unknown"
+
+    monkeypatch.setattr(Binder, "bind", bind)
+    results, _, extender = bound_by([], "node-a")
+    assert "not known" in results[0].Error
+    assert extender.cache.state.placement("uid-new") is not None
+
+
 def test_bind_does_not_put_a_pod_where_no_device_has_room() -> None:
     results, told, _ = bound_by([201], "node-b")
     assert "not enough GPU" in results[0].Error
@@ -185,11 +196,57 @@ def test_a_bind_that_is_asked_for_again_names_the_same_device() -> None:
     assert told[0] == told[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "namespace", "node"),
+    [
+        (".", "default", "node-a"),
+        ("x/../../../secrets/s", "default", "node-a"),
+        ("new", "../kube-system", "node-a"),
+        ("new", "a.b", "node-a"),
+        ("new\n", "default", "node-a"),
+        ("new", "default", "node-a/x"),
+        ("New", "default", "node-a"),
+    ],
+)
+def test_bind_takes_no_name_that_leads_elsewhere_in_a_path(name: str, namespace: str, node: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        args(wire.BindingArgs, {"PodName": name, "PodNamespace": namespace, "PodUID": "u", "Node": node})
+
+
+names = st.text(max_size=6) | st.sampled_from(["new", "default", "node-a", "..", ".", "a/b", "a%2fb", "a\n"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(names, names, names, names)
+def test_whatever_is_to_be_bound_is_asked_for_by_its_own_path(name: str, namespace: str, uid: str, node: str) -> None:
+    from aiohttp import web
+
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.rel_url.raw_path)
+        return web.json_response({"reason": "NotFound", "message": "no"}, status=404)
+
+    async def run() -> None:
+        body = {"PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node}
+        try:
+            read = args(wire.BindingArgs, body)
+        except msgspec.DecodeError:
+            return
+        async with a_client(answer) as client:
+            assert (await an_extender(client).bind(read)).Error
+        assert asked == [f"/api/v1/namespaces/{namespace}/pods/{name}"]
+
+    asyncio.run(run())
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
+huge_numbers = st.integers(2**62, 2**80)
+amounts = json_values | huge_numbers
 pods = st.fixed_dictionaries(
     {
         "metadata": st.fixed_dictionaries(
@@ -210,7 +267,9 @@ pods = st.fixed_dictionaries(
                             "resources": st.fixed_dictionaries(
                                 {},
                                 optional={
-                                    "requests": st.dictionaries(st.sampled_from(["cpu", "x/y", "z"]), json_values)
+                                    "requests": st.dictionaries(
+                                        st.sampled_from(["cpu", "x/y", "z"]), json_values | huge_numbers
+                                    )
                                 },
                             )
                         },
@@ -234,7 +293,8 @@ pods = st.fixed_dictionaries(
         optional={
             "NodeNames": st.none() | st.lists(st.sampled_from(NAMES) | st.text(max_size=4), max_size=4),
             "Nodes": st.none() | st.fixed_dictionaries({"items": st.lists(json_values, max_size=2)}),
-            "NodeNameToMetaVictims": json_values,
+            "NodeNameToMetaVictims": json_values
+            | st.fixed_dictionaries({"node-a": st.fixed_dictionaries({"NumPDBViolations": huge_numbers})}),
             "NodeNameToVictims": json_values,
         },
     ),
@@ -244,7 +304,7 @@ def test_whatever_is_sent_is_answered_or_refused(verb: tuple[str, Any], body: Js
     try:
         asked = args(verb[1], body)
         result = written(getattr(extender, verb[0])(asked))
-    except (msgspec.ValidationError, RefusedError):
+    except (msgspec.DecodeError, RefusedError):
         return
     if verb[0] == "prioritize":
         assert all(0 <= entry["Score"] <= 10 for entry in result)

@@ -13,15 +13,21 @@ from pilotage.serving.app import Limits
 from pilotage.serving.run import Serving, Settings
 from serving.services import a_question, a_service, a_state, ask, read
 
-SMALL = Limits(body_bytes=20_000, body_seconds=0.3, requests=2)
+SMALL = Limits(body_bytes=20_000, requests=2)
+SHORT = Limits(body_seconds=0.3)  # for what is meant to be too slow, and nothing else
 
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Serving]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(protocol, "HEAD_SECONDS", 0.5)
-        with a_service(Settings(policies=("least-allocated",), port=0, limits=SMALL)) as running:
-            yield running
+    with a_service(Settings(policies=("least-allocated",), port=0, limits=SMALL)) as running:
+        yield running
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.5)
+    with a_service(Settings(policies=("least-allocated",), port=0, limits=SHORT)) as running:
+        yield running
 
 
 async def raw(port: int, *parts: bytes, pause: float = 0.0) -> bytes:
@@ -46,20 +52,20 @@ def test_a_body_that_is_too_large_is_refused(service: Serving) -> None:
     assert (status, answer["reason"]) == (413, "too-large")
 
 
-def test_a_body_that_comes_too_slowly_is_refused(service: Serving) -> None:
+def test_a_body_that_comes_too_slowly_is_refused(impatient: Serving) -> None:
     head = b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n"
-    answer = asyncio.run(raw(service.port, head + b"{"))
+    answer = asyncio.run(raw(impatient.port, head + b"{"))
     assert answer.startswith(b"HTTP/1.1 408")
     assert b'"reason":"deadline"' in answer
 
 
-def test_a_head_that_never_ends_is_refused(service: Serving) -> None:
-    answer = asyncio.run(raw(service.port, b"POST /v1/score HTTP/1.1\r\nx: "))
+def test_a_head_that_never_ends_is_refused(impatient: Serving) -> None:
+    answer = asyncio.run(raw(impatient.port, b"POST /v1/score HTTP/1.1\r\nx: "))
     assert answer.startswith(b"HTTP/1.1 408")
 
 
-def test_a_silent_connection_is_closed(service: Serving) -> None:
-    assert asyncio.run(raw(service.port)).startswith(b"HTTP/1.1 408")
+def test_a_silent_connection_is_closed(impatient: Serving) -> None:
+    assert asyncio.run(raw(impatient.port)).startswith(b"HTTP/1.1 408")
 
 
 @pytest.mark.parametrize("end", [b"", b"\r\n\r\n"])
@@ -76,11 +82,20 @@ def test_more_requests_than_allowed_at_once_are_refused(service: Serving) -> Non
     head = b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{"
 
     async def crowd() -> list[bytes]:
-        return await asyncio.gather(*(raw(service.port, head) for _ in range(6)))
+        waiting = [await asyncio.open_connection("127.0.0.1", service.port) for _ in range(SMALL.requests)]
+        for _, writer in waiting:
+            writer.write(head)  # and nothing more: they are under way
+        while service.metrics.in_flight._value.get() < SMALL.requests:
+            await asyncio.sleep(0.01)
+        answers = await asyncio.gather(*(raw(service.port, head) for _ in range(4)))
+        for _, writer in waiting:
+            writer.close()
+        while service.metrics.in_flight._value.get():
+            await asyncio.sleep(0.01)
+        return answers
 
-    answers = asyncio.run(crowd())
-    refused = [answer for answer in answers if b'"reason":"busy"' in answer]
-    assert len(refused) == 4
+    answers = asyncio.run(asyncio.wait_for(crowd(), 60))
+    assert all(b'"reason":"busy"' in answer for answer in answers), answers
     assert ask(service, "/v1/score", a_question([{"name": "a", "state": a_state()}]))[0] == 200  # and then it goes on
 
 

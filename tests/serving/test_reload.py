@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from pilotage.kube.cache import ClusterCache
+from pilotage.kube.podview import PodView
+from pilotage.model.cluster import Node
+from pilotage.model.errors import InputError
+from pilotage.model.workload import PodShape
+from pilotage.policies.registry import find_policy
+from pilotage.serving.offered import Offered
 from pilotage.serving.run import Settings
-from serving.services import a_question, a_service, a_state, post
+from pilotage.serving.scoring import Scoring
+from serving.services import a_question, a_service, a_state, ask, post, read, reload
 
 POLICY = """
 from pilotage.policies.api import FeatureSchema
@@ -36,7 +49,7 @@ def test_requests_are_answered_while_policies_are_read_again(tmp_path: Path) -> 
             for round_ in range(3):
                 path.write_text(POLICY.format(version=round_ + 2, sign=(-1) ** (round_ + 1)))
                 waiting = [asyncio.create_task(post(url, asked)) for _ in range(5)]
-                assert await asyncio.to_thread(lambda: asyncio.run(serving.reload()))
+                assert await asyncio.to_thread(reload, serving)
                 waiting += [asyncio.create_task(post(url, asked)) for _ in range(5)]
                 answers += await asyncio.gather(*waiting)
             return answers
@@ -52,6 +65,70 @@ def test_a_policy_that_cannot_be_read_leaves_the_old_one(tmp_path: Path) -> None
     asked = a_question([{"name": "a", "state": a_state()}])
     with a_service(Settings(policies=(f"{path}:Mine",), port=0)) as serving:
         path.write_text("this is no Python")
-        assert not asyncio.run(serving.reload())
+        assert not reload(serving)
         status, answer = asyncio.run(post(f"http://127.0.0.1:{serving.port}/v1/score", asked))
     assert (status, answer["policy"]) == (200, "mine@1")
+
+
+SLOW = """
+import time
+from pilotage.policies.api import FeatureSchema
+
+class Slow:
+    name = "slow@1"
+    features = FeatureSchema(node=("cpu_free",))
+    scope = "node"
+    normalise = "none"
+    takes_long = True
+    def __init__(self, sign=1):
+        self.sign = sign
+    def prepare(self, mix):
+        if sum(mix.cluster.nodes_D) > 2:  # not the small cluster of the start
+            time.sleep(3)
+        return Ready(self.sign)
+    def score(self, batch, out_BN, device_BN):
+        out_BN[:] = batch.node("cpu_free")
+
+class Ready(Slow):
+    def prepare(self, mix):
+        return Ready(self.sign)
+"""
+
+
+def test_a_policy_that_rehearses_keeps_nobody_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "slow.py"
+    path.write_text(SLOW)
+    asked = a_question([{"name": name, "state": a_state(used=1000 * n)} for n, name in enumerate("abc")], session="new")
+    with a_service(Settings(policies=(f"{path}:Slow",), port=0)) as serving:
+        began = time.monotonic()
+        assert ask(serving, "/v1/score", asked)[1]["scores"]["a"] == 100
+        assert ask(serving, "/v1/score", {**asked, "session": "another"})[0] == 200
+        assert read(serving, "/healthz")[0] == 200
+        assert time.monotonic() - began < 2.5  # one rehearsal takes longer, and there are two
+
+
+def test_policies_that_share_a_name_are_refused(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"{number}.py").write_text(POLICY.format(version=1, sign=3 - 2 * number))
+    with pytest.raises(InputError, match=r"1\.py:Mine and .*2\.py:Mine are both called mine@1"):
+        Offered.read([f"{tmp_path / '1.py'}:Mine", f"{tmp_path / '2.py'}:Mine"])
+
+
+def test_scores_of_one_policy_are_not_taken_for_those_of_another(tmp_path: Path) -> None:
+    """Also where nothing but the operator's own name for them tells them apart."""
+    found = {}
+    for number in (1, 2):
+        (tmp_path / f"{number}.py").write_text(POLICY.format(version=1, sign=3 - 2 * number))
+        found[str(number)] = find_policy(f"{tmp_path / f'{number}.py'}:Mine")
+    cache = ClusterCache()
+    cache.set_nodes([Node("a", 4000, 2**33), Node("b", 8000, 2**33)])
+    scoring, pod = Scoring(cache, lambda: Offered(found)), PodView("u", "default", "p", PodShape(1000, 2**30))
+    totals = [scoring.verdict(pod, name).of(np.arange(2)).argmax() for name in ("1", "2", "1")]
+    assert totals == [1, 0, 1]
+
+
+def test_a_port_that_is_taken_is_an_error_of_the_user() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1:{port}"), a_service(Settings(port=port)):
+            pass

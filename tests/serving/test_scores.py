@@ -86,6 +86,23 @@ def test_a_device_without_room_scores_lowest(service: Serving) -> None:
     assert answer["scores"] == {"full": 0, "free": 100}
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gpuPods": [{"milli": 2000, "count": 1}, {"count": 100}, {"milli": 500, "index": "0-" * 400}]},
+        {"allocatable": {"cpuMilli": 8000, "extended": {"nvidia.com/gpu": 4, "amd.com/gpu": 4}}},
+        {"allocatable": {"cpuMilli": 8000, "extended": {"nvidia.com/gpu": 100}}},
+        {"allocatable": {"cpuMilli": 8000, "pods": 2**40}},
+        {"address": "x" * 1000},
+    ],
+    ids=["shares", "two kinds", "many", "pods", "address"],
+)
+def test_one_odd_node_does_not_spoil_the_answer_for_the_others(service: Serving, change: dict[str, object]) -> None:
+    odd = {"name": "odd", "state": {**a_state(gpus=2), **change}}
+    status, answer = ask(service, "/v1/score", a_question([odd, told("a", 4000), told("b", 1000)]))
+    assert (status, answer["scores"].keys()) == (200, {"odd", "a", "b"})
+
+
 def test_a_suggestion_says_why(service: Serving) -> None:
     pod = a_small_pod(**{"alibabacloud.com/gpu-milli": "600", "alibabacloud.com/gpu-count": "1"})
     full = {"name": "full", "state": a_state(gpus=1, gpuPods=[{"milli": 500, "count": 1, "index": "0"}])}
@@ -114,6 +131,45 @@ def test_bad_input_is_named(service: Serving, change: dict[str, object], named: 
     status, answer = ask(service, "/v1/score", {**a_question([told("a", 0)]), **change})
     assert (status, answer["reason"]) == (400, "invalid")
     assert named in answer["message"]
+
+
+RULED = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+WORN = {"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "named"),
+    [
+        ({"topologySpreadConstraints": [{**RULED, "maxSkew": "x"}]}, "maxSkew"),
+        ({"topologySpreadConstraints": [{**RULED, "maxSkew": 2**70}]}, "maxSkew"),
+        ({"topologySpreadConstraints": [{**RULED, "minDomains": {}}]}, "minDomains"),
+        ({"topologySpreadConstraints": [{**RULED, "topologyKey": ["x"]}]}, "topologyKey"),
+        ({"topologySpreadConstraints": [{**RULED, "labelSelector": {"matchLabels": {"a": []}}}]}, "matchLabels"),
+        ({"topologySpreadConstraints": [{**RULED, "labelSelector": WORN}]}, "operator"),
+        ({"topologySpreadConstraints": [{}]}, "topologyKey"),
+        ({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}}, "podAffinity"),
+        ({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}}, "weight"),
+        ({"tolerations": [{"operator": "Maybe"}]}, "tolerations"),
+        ({"containers": [{"ports": [{"hostPort": "x"}]}]}, "hostPort"),
+        ({"containers": [{"resources": {"requests": {"cpu": 2**70}}}]}, "requests"),
+        ({"overhead": {"cpu": -(2**70)}}, "overhead"),
+    ],
+)
+def test_rules_that_cannot_be_read_are_named(service: Serving, rule: dict[str, object], named: str) -> None:
+    pod = a_small_pod()
+    pod["spec"] |= rule
+    status, answer = ask(service, "/v1/suggest", a_question([told("a", 0)], pod))
+    assert (status, answer["reason"]) == (400, "invalid")
+    assert named in answer["message"]
+
+
+def test_rules_count_for_a_suggestion_and_not_for_scores(service: Serving) -> None:
+    pod = a_small_pod()
+    pod["spec"] |= {"topologySpreadConstraints": [RULED], "nodeSelector": {"no": "where"}}
+    candidates = [told("a", 0), told("b", 1000)]
+    assert ask(service, "/v1/score", a_question(candidates, pod))[1]["scores"] == {"a": 100, "b": 0}
+    answer = ask(service, "/v1/suggest", a_question(candidates, pod))[1]
+    assert (answer["node"], sum(answer["filtered"].values())) == (None, 2)
 
 
 def test_more_resources_than_any_cluster_has_are_refused(service: Serving) -> None:

@@ -11,10 +11,11 @@ import aiohttp
 import pytest
 
 from pilotage.lab.certificates import Authority, write_private
+from pilotage.load.settings import LoadSettings
 from pilotage.model.errors import InputError
 from pilotage.serving.run import Serving, Settings
 from pilotage.serving.security import Gate, Security
-from serving.services import a_question, a_service, a_state
+from serving.services import a_question, a_service, a_state, reload
 
 TOKEN = "a-token-that-is-long-enough"  # noqa: S105
 QUESTION = a_question([{"name": "a", "state": a_state()}])
@@ -71,17 +72,65 @@ def test_scores_need_a_certificate_or_the_token(files: Path) -> None:
         assert asked(serving, anonymous, "/healthz") == 200
 
 
+def test_what_is_wrong_with_others_is_said_to_known_callers_alone(files: Path) -> None:
+    security = Security(files / "server.crt", files / "server.key", None, files / "token")
+    load = LoadSettings("http://127.0.0.1:9/secret", {"cpu": "up"})
+    with a_service(Settings(policies=("least-allocated",), port=0, security=security, load=load)) as serving:
+
+        async def ready(**headers: str) -> str:
+            context = trusting(files, certificate=False)
+            url = f"https://127.0.0.1:{serving.port}/readyz"
+            async with aiohttp.ClientSession() as session, session.get(url, ssl=context, headers=headers) as answer:
+                assert answer.status == 200
+                return await answer.text()
+
+        async def both() -> tuple[str, str]:
+            try:
+                while "secret" not in (known := await ready(Authorization=f"Bearer {TOKEN}")):
+                    await asyncio.sleep(0.05)
+                return known, await ready()
+            finally:
+                await asyncio.sleep(0.25)
+
+        known, unknown = asyncio.run(asyncio.wait_for(both(), 60))
+    assert "problems" in known
+    assert unknown == '{"ready":true,"obstacles":{},"policies":["least-allocated@1"],"load":{"fresh":false,"nodes":0}}'
+
+
 def test_another_token_holds_after_a_reload_and_a_bad_one_changes_nothing(files: Path) -> None:
     security = Security(files / "server.crt", files / "server.key", None, files / "token")
     with a_service(Settings(policies=("least-allocated",), port=0, security=security)) as serving:
         anonymous = trusting(files, certificate=False)
         (files / "token").write_text("another-token-long-enough")
-        assert asyncio.run(serving.reload())
+        assert reload(serving)
         assert asked(serving, anonymous, "/v1/score", TOKEN) == 401
         assert asked(serving, anonymous, "/v1/score", "another-token-long-enough") == 200
         (files / "token").write_text("short")
-        assert not asyncio.run(serving.reload())
+        assert not reload(serving)
         assert asked(serving, anonymous, "/v1/score", "another-token-long-enough") == 200
+
+
+def test_an_authority_that_was_replaced_is_not_trusted_any_more(files: Path) -> None:
+    security = Security(files / "server.crt", files / "server.key", files / "ca.crt")
+    with a_service(Settings(policies=("least-allocated",), port=0, security=security)) as serving:
+        before = trusting(files, certificate=True)
+        assert asked(serving, before, "/v1/score") == 200
+        authority = Authority("another", datetime.now(UTC))
+        server, client = authority.issue("server"), authority.issue("kube-scheduler")
+        for name, data in (
+            ("ca.crt", authority.pem),
+            ("server.crt", server.certificate),
+            ("server.key", server.key),
+            ("client.crt", client.certificate),
+            ("client.key", client.key),
+        ):
+            (files / name).unlink()
+            write_private(files / name, data)
+        assert reload(serving)
+        assert asked(serving, trusting(files, certificate=True), "/v1/score") == 200
+        before.load_verify_locations(files / "ca.crt")  # the old certificate of a caller, who trusts the new server
+        with pytest.raises(aiohttp.ClientError):
+            asked(serving, before, "/v1/score")
 
 
 def test_extender_verbs_take_no_token_where_certificates_are_asked_for() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,7 +85,7 @@ def loopback_place(address: str) -> Place:
     if not is_loopback(address.rpartition(":")[0].strip("[]")):
         expected = "a loopback address; elsewhere pilotage dashboard with a token, or kubectl port-forward"
         raise InputError(f"{address!r} leaves this machine", field="--dashboard", expected=expected)
-    return _place(address)
+    return replace(_place(address), option="--dashboard")
 
 
 @asynccontextmanager

@@ -129,8 +129,6 @@ def schedule(
         preempt=preempt,
         gang_seconds=gang_seconds,
     )
-    if advise is not None and dashboard is not None:
-        raise InputError("no page of advice here", field="--dashboard", expected="pilotage dashboard --shadow POLICY")
     place = loopback_place(dashboard) if dashboard is not None else None
     endpoint = EndpointSettings.of(listen, tls) if listen is not None else None
     election = (lease_name, lease_seconds) if leader_election else None
@@ -143,7 +141,7 @@ def schedule(
         from pilotage.cli.schedule_advising import run_adviser
 
         work.close()
-        work = run_adviser(policies, settings, cluster, advise, metrics_port, endpoint)
+        work = run_adviser(policies, settings, cluster, advise, (metrics_port, place, endpoint))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # a third less time per request
         figures = runner.run(work)
     if report is not None:

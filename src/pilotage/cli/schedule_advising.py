@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,11 @@ from pilotage.cli.options import check_place, console, results
 from pilotage.model.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from arro3.core import Array
 
+    from pilotage.dashboard.serving import Place
     from pilotage.policies.api import Policy
     from pilotage.scheduler.advising import Adviser
     from pilotage.scheduler.endpoint import EndpointSettings
@@ -27,10 +30,9 @@ async def run_adviser(
     settings: Settings,
     cluster: tuple[Path | None, str | None],
     out: Path,
-    metrics_port: int | None,
-    endpoint: EndpointSettings | None = None,
+    shown: tuple[int | None, Place | None, EndpointSettings | None],
 ) -> dict[str, float]:
-    """Until it is told to end. SIGUSR1: write and report now."""
+    """Until it is told to end. SIGUSR1: write and report now. `shown`: port of status pages, place of the page, endpoint."""
     from pilotage.kube.access import find_access
     from pilotage.kube.client import Client
     from pilotage.model.clock import SystemClock
@@ -47,8 +49,24 @@ async def run_adviser(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGUSR1, now.set)
-    async with Client(find_access(*cluster), agent="pilotage-adviser") as client:
-        adviser = Adviser(client, policies, SystemClock(), settings, say)
+    metrics_port, place, endpoint = shown
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(Client(find_access(*cluster), agent="pilotage-adviser"))
+        problems: list[Callable[[str], None]] = [say]
+
+        def tell(text: str) -> None:
+            for told in problems:
+                told(text)
+
+        adviser = Adviser(client, policies, SystemClock(), settings, tell)
+        if place is not None:
+            from pilotage.dashboard.serving import serving
+            from pilotage.scheduler.shown_advice import AdviceSource
+
+            source = AdviceSource.of(adviser, adviser.clock)
+            problems.append(source.note_problem)
+            page = await stack.enter_async_context(serving(source, adviser.clock, place))
+            say(f"the dashboard is at {page.url}", soft_wrap=True)
         registry = adviser.metrics.registry
         pages = serve_status(metrics_port, registry, adviser.journal) if metrics_port is not None else None
         try:

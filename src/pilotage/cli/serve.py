@@ -56,10 +56,14 @@ def serve(
     load: Annotated[
         Path | None, typer.Option("--load", metavar="FILE", help="Measurements by this file (docs/load.md).")
     ] = None,
+    dashboard: Annotated[
+        str | None,
+        typer.Option("--dashboard", metavar="HOST:PORT", help="Show the cluster as a web page, on loopback."),
+    ] = None,
     pods: PodsOption = None,
     trace: TraceOption = None,
     stale_seconds: Annotated[
-        float, typer.Option("--stale-seconds", min=1, max=3600, help="Silence of the API server that is too long.")
+        float, typer.Option("--stale-seconds", min=5, max=3600, help="Silence of the API server that is too long.")
     ] = 60.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of random choices.")] = 0,
     log_level: Annotated[
@@ -75,9 +79,12 @@ def serve(
         raise InputError(f"serve needs {', '.join(missing)}", expected="pip install 'pilotage[serve]'")
     import uvloop
 
+    from pilotage.cli.dashboard import loopback_place
     from pilotage.serving.run import Settings
     from pilotage.serving.security import Security
 
+    if dashboard is not None and kubeconfig is None and context is None and not in_cluster:
+        raise InputError("there is no cluster to show", field="--dashboard", expected="--kubeconfig or --in-cluster")
     settings = Settings(
         policies=tuple(policy or ["fgd"]),
         host=host,
@@ -88,6 +95,7 @@ def serve(
         stale_seconds=stale_seconds,
         seed=seed,
         instance=f"{socket.gethostname()}-{os.getpid()}",
+        dashboard=loopback_place(dashboard) if dashboard is not None else None,
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(settings, kubeconfig, context, pods, trace, log_level, in_cluster=in_cluster))
@@ -140,7 +148,9 @@ async def _run(
 
     loop.add_signal_handler(signal.SIGHUP, reload)
     async with serving.running():
-        listening = {"port": serving.port, "policies": serving.offered.names}
+        listening: dict[str, object] = {"port": serving.port, "policies": serving.offered.names}
+        if serving.page:
+            listening["dashboard"] = serving.page
         sys.stdout.write(json.dumps({"listening": f"{settings.host}:{serving.port}", **listening}) + "\n")
         sys.stdout.flush()
         await stop.wait()

@@ -15,6 +15,7 @@ SAMPLE_SECONDS = 2.0
 SAMPLES = 900  # half an hour
 WINDOW_SECONDS = 30.0  # whose decisions count for latency
 MOST_OWN = 8  # curves that a source may add
+OBJECTIVE = ("pieces", "imbalance")  # less is better
 
 Sample = dict[str, float | None]
 
@@ -33,11 +34,13 @@ class Curves:
         """Looks at everything once."""
         waits = tally.waits_since(time - WINDOW_SECONDS)
         since = time - (self.samples[-1]["time"] or 0.0) if self.samples else 0.0
+        figures, placed = cluster_figures(table), tally.placed - self._placed
         found: Sample = {
             "time": time,
-            **cluster_figures(table),
+            **figures,
+            "reward": self._reward(figures, placed),
             "waiting": waiting,
-            "rate": round((tally.placed - self._placed) / since, 3) if since > 0 else None,
+            "rate": round(placed / since, 3) if since > 0 else None,
             "half": quantile(waits, 0.5),
             "most": quantile(waits, 0.99),
             **{f"own {name}": value for name, value in list(own.items())[:MOST_OWN]},
@@ -45,6 +48,17 @@ class Curves:
         self._placed = tally.placed
         self.samples.append(found)
         return found
+
+    def _reward(self, figures: Sample, placed: int) -> float | None:
+        """As environments have it: by how much the objective became better, here for each pod that was placed."""
+        if not self.samples or placed <= 0:
+            return None
+        gained = [
+            before - now
+            for before, now in ((self.samples[-1][name], figures[name]) for name in OBJECTIVE)
+            if before is not None and now is not None
+        ]
+        return round(sum(gained) / placed, 3) if gained else None
 
 
 def cluster_figures(table: NodeTable) -> Sample:

@@ -51,7 +51,12 @@ class JournalSource:
     def overview(self) -> Overview:
         when, text = self._problem
         problem = text if self.clock.now() - when < PROBLEM_SECONDS else ""
-        return Overview(self.title, problem=problem, policies=self.policies)
+        return Overview(self.title, problem=problem, policies=self.policies, figures=self._figures())
+
+    def _figures(self) -> dict[str, float]:
+        """What policies gave the nodes that they chose: their own measure of what they do."""
+        scores = [found.score for found in self.journal.newest() if found.score is not None and found.node]
+        return {"Score of chosen nodes, last 100 pods": round(sum(scores) / len(scores), 4)} if scores else {}
 
     def nodes(self) -> NodeTable:
         return NodeTable.of(self.cache)

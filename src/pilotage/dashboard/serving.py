@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvicorn
 
 from pilotage.dashboard.access import Guard
 from pilotage.dashboard.app import Dashboard
+from pilotage.dashboard.listening import Server, listen
 from pilotage.dashboard.source import Source
 from pilotage.kube.listening import is_loopback, read_token
 from pilotage.model.clock import Clock
 from pilotage.model.errors import InputError
 
-DEFAULT_ADDRESS = "127.0.0.1:7780"
 END_SECONDS = 2  # for open pages when the process ends
 MOST_CONNECTIONS = 256
 
@@ -32,6 +31,7 @@ class Place:
     guard: Guard
     certificate: Path | None = None
     key: Path | None = None
+    option: str = "--address"
 
     @property
     def url(self) -> str:
@@ -75,23 +75,11 @@ class Serving:
     dashboard: Dashboard
 
 
-class _Server(uvicorn.Server):
-    """Leaves signals to whoever runs the loop."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @asynccontextmanager
 async def serving(source: Source, clock: Clock, place: Place) -> AsyncIterator[Serving]:
     """The page at its address; with port 0 at a free one."""
-    try:
-        listening = socket.create_server((place.host, place.port), family=_family(place.host))
-    except OSError as error:
-        problem = f"cannot listen on {place.host}:{place.port}: {error.strerror}"
-        raise InputError(problem, field="--address", expected="a free port") from None
-    place = Place(place.host, listening.getsockname()[1], place.guard, place.certificate, place.key)
+    listening = listen(place.host, place.port, place.option)
+    place = replace(place, port=listening.getsockname()[1])
     dashboard = Dashboard(source, clock, place.guard)
     config = uvicorn.Config(
         dashboard.app,
@@ -104,7 +92,7 @@ async def serving(source: Source, clock: Clock, place: Place) -> AsyncIterator[S
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )
-    server = _Server(config)
+    server = Server(config)
     async with dashboard.looking():
         task = asyncio.create_task(server.serve([listening]))
         try:
@@ -114,7 +102,3 @@ async def serving(source: Source, clock: Clock, place: Place) -> AsyncIterator[S
             server.should_exit = True
             await task
             listening.close()
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET

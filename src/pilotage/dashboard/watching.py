@@ -10,6 +10,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Protocol
 
 from pilotage.dashboard.cached import pending_of, pods_on
@@ -27,6 +28,7 @@ EVENTS = "/apis/events.k8s.io/v1/events"
 TOLD_REASONS = ("Scheduled", "FailedScheduling")
 DECISIONS_KEPT = 2000
 SAID_KEPT, SAID_PODS = 5, 5000  # events of a pod, pods that have any
+AGREEMENT_OF = 100  # newest decisions
 FAULT_SECONDS = 15.0  # informers try again every few seconds: an older fault is over
 
 
@@ -98,9 +100,17 @@ class WatchedCluster:
         when, text = self._fault
         fault = text if self.clock.now() - when < FAULT_SECONDS else ""
         missing = "" if self.synced.is_set() else "the cluster is being listed"
-        advisor = self.advisor
-        shadow = advisor.name if advisor is not None else ""
-        return Overview(self.client.access.server, shadow, fault or missing, missing)
+        shadow = self.advisor.name if self.advisor is not None else ""
+        return Overview(self.client.access.server, shadow, fault or missing, missing, self._figures())
+
+    def _figures(self) -> dict[str, float]:
+        """How often whoever decides does what the shadow would do."""
+        newest = [entry.decision for entry in islice(reversed(self._entries), AGREEMENT_OF)]
+        asked = [decision for decision in newest if decision.advised is not None and decision.node]
+        if not asked:
+            return {}
+        agreed = sum(not decision.differs for decision in asked)
+        return {f"Shadow agrees, %, last {AGREEMENT_OF} pods": round(100 * agreed / len(asked), 1)}
 
     def nodes(self) -> NodeTable:
         return NodeTable.of(self.cache)

@@ -40,17 +40,28 @@ class Readying:
 
     def use(self, name: str, policy: Policy, ready: Policy, mix: WorkloadMix) -> None:
         """Another policy from now on, that somebody made ready; what is under way for the old one is not wanted."""
-        self._later.pop(name, None)
+        self._drop(name)
         self._used[name] = _Used(policy, ready, mix.models)
+
+    def begin(self, name: str, policy: Policy, ready: Policy) -> None:
+        """What to go on from, where not even the first decision may wait: made ready for some other mix."""
+        self._used[name] = _Used(policy, ready, ())
+
+    def _drop(self, name: str) -> None:
+        """What is under way is not wanted any more; one that has not begun never will."""
+        later = self._later.pop(name, None)
+        if later is not None:
+            later.cancel()
 
     def ready(self, name: str, policy: Policy, mix: WorkloadMix) -> Policy:
         """The policy to use from now on."""
         before = self._used.get(name)
         if before is None or before.policy is not policy or not getattr(policy, "takes_long", False):
-            self._later.pop(name, None)
+            self._drop(name)
             now = prepared(policy, mix)
         else:
             now = before.ready if before.models == mix.models else prepared(before.ready, mix)
+            self._drop(name)
             self._later[name] = _thread().submit(prepared, policy, mix)
         self._used[name] = _Used(policy, now, mix.models)
         return now

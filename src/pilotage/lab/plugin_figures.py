@@ -29,10 +29,10 @@ def plugin_profiles(socket: Path) -> str:
     return PROFILES.read_text().replace(EXAMPLE_SOCKET, str(socket))
 
 
-def start_service(lab: Lab, socket: Path, policy: str, clock: Clock) -> Started:
-    """`pilotage serve` on a Unix socket; it is ready when this returns."""
+def start_service(lab: Lab, socket: Path, policy: str, clock: Clock, *options: str) -> Started:
+    """`pilotage serve` on a Unix socket; it answers when this returns."""
     command = [sys.executable, "-m", "pilotage", "serve", "--policy", policy, "--port", "0"]
-    process = start(SERVICE, [*command, "--unix-socket", socket], lab.log(SERVICE), lab.directory)
+    process = start(SERVICE, [*command, "--unix-socket", socket, *options], lab.log(SERVICE), lab.directory)
     deadline = clock.now() + SERVICE_SECONDS
     while "listening" not in last_lines(lab.log(SERVICE)) or not socket.exists():
         if not process.alive or clock.now() > deadline:

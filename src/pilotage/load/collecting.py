@@ -33,7 +33,6 @@ class Collector:
     clock: Clock
     registry: CollectorRegistry
     on_change: Callable[[], None] = lambda: None
-    rounds: int = 0
     problems: dict[str, str] = field(default_factory=dict)  # of the last round, by measure
     _was_fresh: bool = False
 
@@ -70,7 +69,11 @@ class Collector:
     async def _run(self, session: aiohttp.ClientSession) -> None:
         while True:
             began = self.clock.now()
-            await self.collect(session)
+            try:
+                await self.collect(session)
+            except Exception as error:  # columns that nobody fills any more go stale, and this says why
+                self._queries.labels("failed").inc()
+                self.problems["round"] = f"{type(error).__name__}: {error}"[:300]
             # Columns age between two rounds too: what goes stale must go neutral then, not a round later.
             while (left := self.columns.settings.interval_seconds - (self.clock.now() - began)) > 0:
                 await asyncio.sleep(min(left, 1.0))
@@ -88,7 +91,6 @@ class Collector:
                 continue
             self._queries.labels("done").inc()
             self.columns.take(measure, values, age)
-        self.rounds += 1
         self._notice_staleness()
         self.on_change()
 
@@ -120,7 +122,7 @@ class Collector:
         return values, self.clock.now() - asked
 
     def _values(self, content: bytes) -> dict[str, float]:
-        """By node. Values that are no finite number, and series that name no node, are left out."""
+        """By node, or its address. Values that are no finite number, and series that name no node, are left out."""
         try:
             answer = orjson.loads(content)
             series = answer["data"]["result"]
@@ -145,8 +147,7 @@ class Collector:
             if value:
                 if label != "instance":
                     return value
-                host = value.rpartition(":")[0].strip("[]") or value
-                return self.columns.addresses.get(host, host)
+                return value.rpartition(":")[0].strip("[]") or value
         return ""
 
 

@@ -36,22 +36,23 @@ class LoadColumns:
 
     settings: LoadSettings
     clock: Clock
-    samples: dict[str, dict[str, Sample]] = field(default_factory=dict)  # by measure, then by node
-    addresses: dict[str, str] = field(default_factory=dict)  # node by InternalIP, as far as known
+    samples: dict[str, dict[str, Sample]] = field(default_factory=dict)  # by measure, then by node's name or address
 
     def take(self, measure: str, values: Mapping[str, float], age: float) -> None:
         """Replaces what is known of a measure: nodes that are not in an answer are not measured any more."""
         moment = self.clock.now() - age
         self.samples[measure] = {node: Sample(value, moment) for node, value in values.items()}
 
-    def fill(self, nodes: Sequence[Node], node_NF: FloatArray) -> None:
-        """Writes the load columns of all nodes as they are at this moment."""
+    def fill(self, nodes: Sequence[Node], node_NF: FloatArray, addresses: Mapping[str, str] | None = None) -> None:
+        """Writes the load columns of all nodes as they are at this moment. `addresses`: InternalIPs by node, where
+        known; each cluster has its own, as callers may say what they like of theirs."""
         now, names = self.clock.now(), [node.name for node in nodes]
         age_N = np.full(len(names), NOT_MEASURED)
         for measure, column in _COLUMN.items():
             value_N, fresh_N = np.zeros(len(names)), np.zeros(len(names), np.bool_)
+            samples = self.samples.get(measure, {})
             for n, name in enumerate(names):
-                sample = self.samples.get(measure, {}).get(name)
+                sample = samples.get(name) or (samples.get(addresses.get(name, "")) if addresses else None)
                 if sample is not None and now - sample.time <= self.settings.stale_seconds:
                     value_N[n], fresh_N[n] = sample.value, True
                     age_N[n] = max(age_N[n], now - sample.time)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,13 +15,14 @@ from pilotage.workloads.yaml_documents import only_document
 MEASURES = ("cpu", "memory", "receive", "transmit", "connections", "gpu", "gpu_memory", "latency")
 
 # Device names of a node's own network: no loopback, no container ends, bridges or tunnels.
-_REAL = 'device!~"lo|veth.*|cali.*|cni.*|docker.*|flannel.*|tunl.*|br-.*"'
+OWN_NETWORK = 'device!~"lo|veth.*|cali.*|cni.*|docker.*|flannel.*|tunl.*|br-.*"'
+_INTERFACES = re.compile(r"[A-Za-z0-9_.@:*+?()|-]{1,256}")
 PRESETS: dict[str, dict[str, str]] = {
     "node-exporter": {
         "cpu": '1 - avg by (node, instance) (rate(node_cpu_seconds_total{mode="idle"}[RANGE]))',
         "memory": "1 - node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes",
-        "receive": f"sum by (node, instance) (rate(node_network_receive_bytes_total{{{_REAL}}}[RANGE]))",
-        "transmit": f"sum by (node, instance) (rate(node_network_transmit_bytes_total{{{_REAL}}}[RANGE]))",
+        "receive": "sum by (node, instance) (rate(node_network_receive_bytes_total{INTERFACES}[RANGE]))",
+        "transmit": "sum by (node, instance) (rate(node_network_transmit_bytes_total{INTERFACES}[RANGE]))",
         "connections": "node_netstat_Tcp_CurrEstab",
     },
     "dcgm": {
@@ -48,12 +50,15 @@ class LoadSettings:
         "kubernetes_node",
         "instance",
     )  # that may name the node; the first counts
+    interfaces: str = ""  # of the network, a regular expression; empty: a node's own. INTERFACES in queries
     link_bytes_per_second: float = 1.25e9  # a network that is busy to the full, for the column load
     token_file: Path | None = None
     authority: Path | None = None  # certificates that Prometheus' own is checked against
 
     def query(self, measure: str) -> str:
-        return self.queries[measure].replace("RANGE", f"{self.range_seconds:g}s")
+        interfaces = f'device=~"{self.interfaces}"' if self.interfaces else OWN_NETWORK
+        query = self.queries[measure].replace("INTERFACES", interfaces)
+        return query.replace("RANGE", f"{self.range_seconds:g}s")
 
 
 def preset(address: str, *names: str) -> LoadSettings:
@@ -78,6 +83,7 @@ def read_load_settings(path: Path) -> LoadSettings:
         "rangeSeconds": "range_seconds",
         "linkBytesPerSecond": "link_bytes_per_second",
         "nodeLabels": None,
+        "interfaces": None,
         "tokenFile": None,
         "authorityFile": None,
     }
@@ -104,6 +110,11 @@ def read_load_settings(path: Path) -> LoadSettings:
             settings = replace(settings, **{number: _seconds(root.get(key))})  # type: ignore[arg-type]
     if root.get("nodeLabels").present:
         settings = replace(settings, labels=tuple(root.get("nodeLabels").string_list()))
+    if root.get("interfaces").present:
+        interfaces = root.get("interfaces").text()
+        if _INTERFACES.fullmatch(interfaces) is None:
+            raise root.get("interfaces").error(f"{interfaces[:60]!r} names none", "such as eth0 or eth0|bond.*")
+        settings = replace(settings, interfaces=interfaces)
     for key, file in (("tokenFile", "token_file"), ("authorityFile", "authority")):
         if root.get(key).present:
             settings = replace(settings, **{file: path.parent / root.get(key).text()})  # type: ignore[arg-type]

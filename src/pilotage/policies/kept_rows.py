@@ -49,34 +49,26 @@ class KeptRows:
         """After another policy took the place of one."""
         self._rows.clear()
 
-    def up_to_date(
-        self, policy: Policy, shape: PodShape, draw: float, latency: tuple[float, float] = (0.0, 0.0)
-    ) -> ShapeRow:
-        """Scores of all nodes as they are now. `latency` are the limits of the pod in question."""
-        known = self.row(policy.name, shape)
-        self.refresh(policy, known, draw, latency)
-        return known
-
     def refresh(self, policy: Policy, known: ShapeRow, draw: float, latency: tuple[float, float]) -> None:
-        """Brings a row up to date."""
+        """Scores of all nodes as they are now. `latency` are the limits of the pod in question."""
         pod_F = known.view.shapes.pod_SF[0]
         pod_F[POD_DRAW], pod_F[POD_LATENCY_SOFT : POD_LATENCY_HARD + 1] = draw, latency
         refresh(policy, known.view, known.row, self.cluster.changed_L, self.cluster.changes)
 
-    def row(self, policy: str, shape: PodShape) -> ShapeRow:
-        """The scores that are kept for a policy by this name, as they were last asked for."""
+    def row(self, key: str, shape: PodShape) -> ShapeRow:
+        """The scores that are kept under this key, one for each policy in use, as they were last asked for."""
         cluster = self.cluster
         if self._epoch != cluster.epoch:
             self._rows.clear()
             self._epoch = cluster.epoch
-        key = (policy, shape)
-        known = self._rows.get(key)
+        place = (key, shape)
+        known = self._rows.get(place)
         if known is not None:
-            self._rows.move_to_end(key)
+            self._rows.move_to_end(place)
             return known
         N = len(cluster.state.nodes)
         view = View(cluster.state.arrays, encode_shapes(cluster.state, [shape]), 0, cluster.node_NF)
-        known = self._rows[key] = ShapeRow(view, Row.empty(N))
+        known = self._rows[place] = ShapeRow(view, Row.empty(N))
         while len(self._rows) > max(4, ROWS_BYTES // (17 * max(N, 1))):
             self._rows.popitem(last=False)
         return known

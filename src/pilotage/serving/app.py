@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +29,7 @@ from pilotage.serving.v1 import Api
 
 JSON = "application/json"
 UNREAD = (401, 408, 413, 429)  # may come before the whole body did
-REASONS = {404: "not-found", 405: "method-not-allowed"}
+REASONS = {404: "not-found", 405: "method-not-allowed", 500: "error"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Service:
     metrics: Metrics
     gate: Gate
     ready: Callable[[], dict[str, str]]  # part -> why it is not ready; empty = ready
-    details: Callable[[], dict[str, object]] = dict  # for /readyz, beside that
+    details: Callable[[bool], dict[str, object]] = lambda known: {}  # for /readyz, beside that; more for known callers
     limits: Limits = Limits()
     _requests: int = 0
     _bytes: int = 0
@@ -68,7 +69,7 @@ class Service:
         reason, uid = "error", ""
         try:
             self._let_in(request, extender=extender)
-            async with asyncio.timeout(self.limits.answer_seconds):
+            async with asyncio.timeout(self.limits.answer_seconds), self._counted():
                 args = await self._read(request, kind)
                 uid = _uid(args)
                 until = arrived + args.deadline_ms / 1000 if hasattr(args, "deadline_ms") else None
@@ -108,11 +109,20 @@ class Service:
             extender=extender,
         )
 
-    async def _read(self, request: Request, kind: type) -> Any:
+    @asynccontextmanager
+    async def _counted(self) -> AsyncIterator[None]:
+        """One of the requests under way, from before its body is read until it is carried out."""
         if self._requests >= self.limits.requests:
             raise RefusedError(429, "busy", f"{self._requests} requests are under way")
         self._requests += 1
         self.metrics.in_flight.set(self._requests)
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            self.metrics.in_flight.set(self._requests)
+
+    async def _read(self, request: Request, kind: type) -> Any:
         taken = 0
         try:
             chunks: list[bytes] = []
@@ -128,8 +138,6 @@ class Service:
             return self._decoded(b"".join(chunks), kind)
         finally:
             self._bytes -= taken
-            self._requests -= 1
-            self.metrics.in_flight.set(self._requests)
 
     def _decoded(self, body: bytes, kind: type) -> Any:
         decoder = self._decoders.get(kind)
@@ -172,8 +180,15 @@ class Service:
         return Response(description(extender=self.extender is not None), media_type=JSON)
 
     async def _ready(self, request: Request) -> Response:
+        """Anybody may ask whether; what exactly is wrong, and with whom, is for those who may ask the rest too."""
+        try:
+            self._let_in(request, extender=False)
+            known = True
+        except RefusedError:
+            known = False
         obstacles = self.ready()
-        body = {"ready": not obstacles, "obstacles": obstacles, **self.details()}
+        shown = obstacles if known else {part: why.partition(":")[0] for part, why in obstacles.items()}
+        body = {"ready": not obstacles, "obstacles": shown, **self.details(known)}
         return Response(msgspec.json.encode(body), 503 if obstacles else 200, media_type=JSON)
 
     async def _metrics(self, request: Request) -> Response:
@@ -190,7 +205,8 @@ async def _healthy(request: Request) -> Response:
 
 
 def application(service: Service) -> Starlette:
-    return Starlette(routes=service.routes(), exception_handlers={HTTPException: _http_refusal})
+    handlers = {HTTPException: _http_refusal, Exception: _http_refusal}
+    return Starlette(routes=service.routes(), exception_handlers=handlers)
 
 
 def refusal(error: RefusedError) -> Response:

@@ -25,6 +25,7 @@ from pilotage.workloads.podspec import SHARE_COUNT, SHARE_MILLI, WHOLE_DEVICES, 
 SESSIONS_KEPT = 8
 SESSION_SECONDS = 3600.0  # then all is sent again: nodes that are gone are forgotten so
 NODES_KEPT = 50_000  # of a session
+MAX_ADDRESS = 64  # characters
 RESOURCES_KEPT = 256
 PODS_REMEMBERED = 10_000  # what a session's policies expect is what it asks for
 EPHEMERAL = "ephemeral-storage"
@@ -37,7 +38,7 @@ class Session:
 
     scoring: Scoring
     began: float
-    on_address: Callable[[str, str], None] = lambda node, address: None
+    addresses: dict[str, str]  # by node; measurements may call it so
     generations: dict[str, int] = field(default_factory=dict)
     _allocatable: dict[str, NodeState] = field(default_factory=dict)
     _resources: set[str] = field(default_factory=set)  # each is a column of the arrays
@@ -72,15 +73,15 @@ class Session:
         if known is None or known.allocatable != state.allocatable or known.labels != state.labels:
             if known is None and len(self._allocatable) >= NODES_KEPT:
                 raise invalid(f"candidates: more than {NODES_KEPT} nodes in one session")
-            node = _node(name, state)
+            node = self._node(name, state)
             self._resources |= {key for key, _ in node.extended}
             if len(self._resources) > RESOURCES_KEPT:
                 raise invalid(f"candidates: more than {RESOURCES_KEPT} extended resources in one session")
             self.generations.pop(name, None)
             self.cache.put_node(node)
         self._allocatable[name] = state
-        if state.address:
-            self.on_address(name, state.address)
+        if 0 < len(state.address) <= MAX_ADDRESS:
+            self.addresses[name] = state.address
 
     def _take_usage(self, candidate: Candidate, state: NodeState) -> None:
         cluster, arrays = self.cache.state, self.cache.state.arrays
@@ -107,7 +108,11 @@ class Session:
         count = int(arrays.device_count_N[n])
         left_D, kinds_T = arrays.device_left_ND[n], arrays.kind_count_NT[n]
         left_D[:count], kinds_T[:] = GPU_MILLI, 0
-        shares = [(device_mask(pod.index), pod.milli, pod.count) for pod in state.gpu_pods if pod.milli and pod.count]
+        shares = [
+            (device_mask(pod.index), pod.milli, pod.count)
+            for pod in state.gpu_pods
+            if 0 < pod.milli <= GPU_MILLI and 0 < pod.count <= MAX_DEVICES
+        ]
         for mask, milli, wanted in sorted(shares, key=lambda share: share[0] == 0):  # those whose devices are known
             devices = [d for d in range(count) if (mask >> d) & 1]
             if len(devices) != wanted:  # nobody wrote down which they are: the lowest with room
@@ -120,38 +125,42 @@ class Session:
         if whole and count:
             kinds_T[1] += len(idle)
 
+    def _node(self, name: str, state: NodeState) -> Node:
+        offered = state.allocatable
+        extended = {key: amount for key, amount in offered.extended.items() if key not in _NO_RESOURCE and amount}
+        if offered.ephemeral_storage_bytes:
+            extended[EPHEMERAL] = offered.ephemeral_storage_bytes
+        return Node(
+            name=name,
+            cpu_milli=offered.cpu_milli,
+            memory_bytes=offered.memory_bytes,
+            pods=offered.pods,
+            gpu_count=self._devices(name, offered.extended),
+            gpu_model=model_of(state.labels),
+            extended=tuple(sorted(extended.items())),
+            labels=tuple(sorted(state.labels.items())),
+        )
 
-def _node(name: str, state: NodeState) -> Node:
-    offered = state.allocatable
-    amounts = {key: 1000 * amount for key, amount in offered.extended.items()}
-    try:
-        gpus = whole_devices(dict(amounts), Field(None, "the request", 1, 1)) or offered.extended.get(SHARE_COUNT, 0)
-    except InputError as error:
-        raise invalid(f"candidates: node {name}: {error.problem}; expected {error.expected}") from error
-    extended = {key: amount for key, amount in offered.extended.items() if key not in _NO_RESOURCE and amount}
-    if offered.ephemeral_storage_bytes:
-        extended[EPHEMERAL] = offered.ephemeral_storage_bytes
-    if gpus > MAX_DEVICES:
-        raise invalid(f"candidates: node {name}: {gpus} GPUs; expected at most {MAX_DEVICES}")
-    return Node(
-        name=name,
-        cpu_milli=offered.cpu_milli,
-        memory_bytes=offered.memory_bytes,
-        pods=offered.pods,
-        gpu_count=gpus,
-        gpu_model=model_of(state.labels),
-        extended=tuple(sorted(extended.items())),
-        labels=tuple(sorted(state.labels.items())),
-    )
+    def _devices(self, name: str, offered: dict[str, int]) -> int:
+        """None of a node whose devices cannot be told apart: one such node must not spoil the answer for the others."""
+        try:
+            amounts = {key: 1000 * amount for key, amount in offered.items()}
+            gpus = whole_devices(amounts, Field(None, "the request", 1, 1)) or offered.get(SHARE_COUNT, 0)
+            problem = f"{gpus} GPUs; expected at most {MAX_DEVICES}" if gpus > MAX_DEVICES else ""
+        except InputError as error:
+            problem = f"{error.problem}; expected {error.expected}"
+        if problem:
+            self.cache.on_problem(f"node {name}: its GPUs are not counted: {problem}")
+            return 0
+        return gpus
 
 
 @dataclass
 class Sessions:
     """Those used last."""
 
-    make: Callable[[], Scoring]
+    make: Callable[[dict[str, str]], Scoring]  # from addresses of nodes
     clock: Clock
-    on_address: Callable[[str, str], None] = lambda node, address: None
     _open: OrderedDict[str, Session] = field(default_factory=OrderedDict)
 
     def __len__(self) -> int:
@@ -167,7 +176,8 @@ class Sessions:
         if known is not None and now - known.began < SESSION_SECONDS:
             self._open.move_to_end(str(name))
             return known
-        session = Session(self.make(), now, self.on_address)
+        addresses: dict[str, str] = {}
+        session = Session(self.make(addresses), now, addresses)
         if name is not None:
             self._open[name] = session
             while len(self._open) > SESSIONS_KEPT:

@@ -7,7 +7,7 @@ latency) alone, prioritize scores what is offered, and bind chooses the devices 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -32,6 +32,7 @@ from pilotage.serving.metrics import Metrics
 from pilotage.serving.pods import FILTERED, offered_pod
 from pilotage.serving.problems import invalid, not_ready
 from pilotage.serving.scale import scaled
+from pilotage.serving.showing import Scored
 from pilotage.serving.v1 import Own
 from pilotage.serving.wire import (
     BindingArgs,
@@ -51,6 +52,14 @@ TOP = 10  # MaxExtenderPriority
 NOT_KNOWN = "not in the service's view of the cluster yet"
 NO_MODEL = "no GPU of the requested model"
 NO_GPU = "not enough GPU left on its devices"
+NOT_BOUND = {
+    "elsewhere": "the pod is on another node already",
+    "gone": "the pod is gone",
+    "failed": "the API server did not take the binding",
+}
+FORGOTTEN = ("gone", "failed")  # the room is free again; else the watch tells where the pod is
+KNOWN = ("bound", *NOT_BOUND)
+NOT_CERTAIN = "whether the API server took the binding is not known"
 _named = msgspec.json.Decoder(Named)
 
 
@@ -61,7 +70,7 @@ class Extender:
     own: Own
     binder: Binder | None  # None: of a cluster that is only looked at
     metrics: Metrics
-    policy: str | None = None
+    on_scored: Callable[[str, Scored], None] | None = None  # uid of the pod, and what is answered
 
     @property
     def cache(self) -> ClusterCache:
@@ -80,13 +89,15 @@ class Extender:
         pod = offered_pod(args.Pod)
         if pod.problem:
             return [HostPriority(name, 0) for name in names]
-        said = self.own.scoring.verdict(pod, self.policy)
+        said = self.own.scoring.verdict(pod, None)
         index = self.cache.state.index
         nodes = np.array([index.get(name, -1) for name in names], np.int64)
         total_C = np.full(len(names), INFEASIBLE)
         known_C = nodes >= 0
         if known_C.any():
             total_C[known_C] = said.of(nodes[known_C])
+        if self.on_scored is not None:
+            self.on_scored(pod.uid, Scored(said.policy.name, names, total_C))
         return [HostPriority(name, score) for name, score in zip(names, scaled(total_C, TOP).tolist(), strict=True)]
 
     async def bind(self, args: BindingArgs) -> BindingResult:
@@ -113,10 +124,9 @@ class Extender:
         except (PolicyError, StateError) as error:
             return BindingResult(str(error))
         result = await self.binder.bind(pod, args.Node, devices)
-        if result in ("bound", "elsewhere"):  # the watch tells where
-            return BindingResult("" if result == "bound" else "the pod is on another node already")
-        self.cache.forget(pod.uid)
-        return BindingResult("the pod is gone" if result == "gone" else "the API server did not take the binding")
+        if result in FORGOTTEN:
+            self.cache.forget(pod.uid)
+        return BindingResult(NOT_BOUND.get(result, "") if result in KNOWN else NOT_CERTAIN)
 
     def preempt(self, args: PreemptionArgs) -> PreemptionResult:
         """Nodes where the devices would suffice without the victims; victims stay as kube-scheduler chose them."""
@@ -194,7 +204,7 @@ class Extender:
         if n is None:
             raise StateError(f"node {node}: {NOT_KNOWN}")
         shape = replace(pod.shape, constraints=FILTERED)
-        said = self.own.scoring.verdict(replace(pod, shape=shape), self.policy)
+        said = self.own.scoring.verdict(replace(pod, shape=shape), None)
         if self._device_obstacles(shape)[n] != FITS:
             raise StateError(f"node {node}: {NO_GPU}")
         arrays, device = cache.state.arrays, int(said.row.row.device_N[n])
@@ -235,7 +245,7 @@ def _devices_only(shape: PodShape) -> PodShape:
 def _name(item: msgspec.Raw) -> str:
     try:
         return _named.decode(item).metadata.name
-    except msgspec.ValidationError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise invalid(f"Nodes.items: {error}") from error
 
 

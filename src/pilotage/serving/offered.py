@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pilotage.model.errors import InputError
 from pilotage.policies.api import Policy
@@ -17,12 +17,19 @@ class Offered:
 
     policies: dict[str, Policy]  # by what the operator wrote
     edition: int = 0  # counts readings
+    warm: dict[str, Policy] = field(default_factory=dict)  # made ready once: what new clusters begin with
 
     @classmethod
     def read(cls, texts: Sequence[str], edition: int = 0) -> Offered:
         if len(set(texts)) < len(texts) or not texts:
             raise InputError("no policy, or one twice", field="--policy", expected="each policy once")
-        return cls({text: find_policy(text) for text in texts}, edition)
+        found = {text: find_policy(text) for text in texts}
+        names = [policy.name for policy in found.values()]
+        for name in names:
+            if names.count(name) > 1:  # callers name them so, and answers say so who has scored
+                same = " and ".join(text for text, policy in found.items() if policy.name == name)
+                raise InputError(f"{same} are both called {name}", field="--policy", expected="names that differ")
+        return cls(found, edition)
 
     @property
     def default(self) -> str:

@@ -16,6 +16,7 @@ STATUSES = {
     "408": "not in time",
     "409": "candidates that are not known; send them with their state",
     "413": "too large",
+    "431": "its head is too large",
     "429": "too many requests at once",
     "500": "the policy failed",
     "503": "not ready",
@@ -48,7 +49,7 @@ def description(*, extender: bool) -> bytes:
     )
     problem = schemas[-1]
     paths = {
-        path: {"post": _operation(name, summary, schemas[2 * i], schemas[2 * i + 1], problem)}
+        path: {"post": _operation(path, name, summary, (schemas[2 * i], schemas[2 * i + 1], problem))}
         for i, (path, name, summary, _, _) in enumerate(operations)
     }
     for path, name, summary in (
@@ -75,9 +76,11 @@ def description(*, extender: bool) -> bytes:
     return msgspec.json.encode(whole)
 
 
-def _operation(name: str, summary: str, asked: Any, answered: Any, problem: Any) -> dict[str, Any]:
+def _operation(path: str, name: str, summary: str, schemas: tuple[Any, Any, Any]) -> dict[str, Any]:
+    asked, answered, problem = schemas
     responses: dict[str, Any] = {"200": _content("done", answered)}
-    responses |= {status: _content(meaning, problem) for status, meaning in STATUSES.items()}
+    known = path.startswith("/extender/")  # kube-scheduler is never asked to send more
+    responses |= {s: _content(meaning, problem) for s, meaning in STATUSES.items() if s != "409" or not known}
     return {
         "operationId": name,
         "summary": summary,

@@ -6,6 +6,7 @@ Also hands on who the other side is: the name in its certificate, where it showe
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -31,13 +32,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_open, self._head_bytes = True, 0
         self._timer: asyncio.TimerHandle | None = None
         self._certificate: str | None = None
+        self._local = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
             self._refuse(*_TOO_MANY)
             return
-        self._certificate = _common_name(transport)
+        self._certificate, self._local = _common_name(transport), _is_local(transport)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -61,7 +63,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_open = True
         self.scope["state"]["certificate"] = self._certificate
         self.scope["state"]["arrived"] = self.loop.time()
-        self.scope["state"]["local"] = self.client is None  # a Unix socket: its file says who may connect
+        self.scope["state"]["local"] = self._local
         self._start_timer()
 
     def on_headers_complete(self) -> None:
@@ -98,6 +100,12 @@ class BoundedProtocol(HttpToolsProtocol):
         head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
         self.transport.write(head % (status, len(body)) + body)
         self.transport.close()
+
+
+def _is_local(transport: asyncio.Transport) -> bool:
+    """A Unix socket: its file says who may connect. A peer without an address may also be one that has just gone."""
+    found = transport.get_extra_info("socket")
+    return found is not None and found.family == socket.AF_UNIX
 
 
 def _common_name(transport: asyncio.Transport) -> str | None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import uvicorn
 
+from pilotage.dashboard.listening import BACKLOG, Server, listen
+from pilotage.dashboard.serving import Place
+from pilotage.dashboard.serving import serving as showing
+from pilotage.dashboard.watching import WatchedPods
 from pilotage.kube.access import Access
 from pilotage.kube.binding import Binder
 from pilotage.kube.cache import ClusterCache
@@ -34,8 +38,9 @@ from pilotage.serving.offered import Offered
 from pilotage.serving.protocol import BoundedProtocol
 from pilotage.serving.scoring import Scoring
 from pilotage.serving.security import Gate, Security
+from pilotage.serving.showing import ScoredPods, ServedCluster
 from pilotage.serving.v1 import Api, Own
-from pilotage.serving.warming import warm_up
+from pilotage.serving.warming import warmed
 
 KEEP_ALIVE_SECONDS = 120  # longer than Go clients keep idle connections, so that they never meet one being closed
 GRACE_SECONDS = 10
@@ -58,6 +63,7 @@ class Settings:
     stale_seconds: float = STALE_SECONDS
     seed: int = 0
     instance: str = "pilotage-serve"
+    dashboard: Place | None = None  # of a page about the cluster that is followed
 
 
 @dataclass
@@ -68,30 +74,26 @@ class Serving:
     clock: Clock
     metrics: Metrics = field(default_factory=Metrics)
     port: int = 0  # that is listened on
+    page: str = ""  # address of the dashboard
     own: Own | None = None
     collector: Collector | None = None
-    _following: Following | None = None
     _warm: bool = False
-    _context: ssl.SSLContext | None = None
+    _on_port: tuple[Server, socket.socket] | None = None
 
     def __post_init__(self) -> None:
         settings = self.settings
         settings.security.check(settings.host)
         self.offered = Offered.read(settings.policies)
         self.gate = Gate(settings.security.client_authority is not None, settings.security.token())
-        self._context = settings.security.context()
+        settings.security.context()  # whatever is wrong with the files is said before anything else happens
         self.columns = LoadColumns(settings.load, self.clock) if settings.load is not None else None
-        self.sessions = Sessions(self._scoring, self.clock, self._located)
+        self.sessions = Sessions(self._scoring, self.clock)
 
-    def _scoring(self) -> Scoring:
+    def _scoring(self, addresses: dict[str, str]) -> Scoring:
         cache = ClusterCache(on_problem=self._problem)
         if self.columns is not None:
-            cache.measured = self.columns.fill
+            cache.measured = partial(self.columns.fill, addresses=addresses)
         return Scoring(cache, lambda: self.offered, self.settings.mix, self.settings.seed)
-
-    def _located(self, node: str, address: str) -> None:
-        if self.columns is not None:
-            self.columns.addresses[address] = node
 
     def _problem(self, text: str) -> None:
         self.metrics.problems.inc()
@@ -105,10 +107,12 @@ class Serving:
             found["cluster"] = self.own.obstacle()
         return found
 
-    def details(self) -> dict[str, object]:
+    def details(self, known: bool) -> dict[str, object]:
+        """For people. Problems name addresses and say what came from them: for callers who are known alone."""
         said: dict[str, object] = {"policies": self.offered.names}
         if self.collector is not None:
-            said["load"] = self.collector.state()
+            state = self.collector.state()
+            said["load"] = state if known else {key: state[key] for key in ("fresh", "nodes")}
         return said
 
     # Running
@@ -117,32 +121,33 @@ class Serving:
     async def running(self) -> AsyncIterator[Serving]:
         """Listens while the context is open; at its end requests under way are answered."""
         async with AsyncExitStack() as stack:
+            listening = None
+            if self.settings.host is not None:
+                listening = stack.enter_context(listen(self.settings.host, self.settings.port, "--host, --port"))
+                self.port = listening.getsockname()[1]
             extender = await self._follow(stack)
             if self.columns is not None:
                 self.collector = Collector(self.columns, self.clock, self.metrics.registry, self._measured)
                 await stack.enter_async_context(self.collector.running())
-            api = Api(self.sessions, self.own)
+            api = Api(self.sessions, self.own, extender.on_scored if extender is not None else None)
             service = Service(
                 api, extender, self.metrics, self.gate, self.obstacles, self.details, self.settings.limits
             )
-            servers = self._servers(service)
-            tasks = [asyncio.create_task(server.serve()) for server in servers]
+            servers = self._servers(service, listening)
+            tasks = [asyncio.create_task(server.serve(sockets)) for server, sockets in servers]
             ticking = asyncio.create_task(self._publish())
             try:
-                for server, task in zip(servers, tasks, strict=True):
-                    while not server.started:
+                while not all(server.started for server, _ in servers):
+                    for task in tasks:
                         if task.done():
                             await task
-                            raise InputError(f"cannot listen on {_address(self.settings)}", expected="a free address")
-                        await asyncio.sleep(0.01)
-                if self.settings.host is not None:
-                    self.port = servers[0].servers[0].sockets[0].getsockname()[1]
-                await asyncio.to_thread(warm_up, list(self.offered.policies.values()))
+                    await asyncio.sleep(0.01)
+                self.offered = await asyncio.to_thread(warmed, self.offered, self.settings.mix)
                 self._warm = True
                 yield self
             finally:
                 ticking.cancel()
-                for server in servers:
+                for server, _ in servers:
                     server.should_exit = True
                 await asyncio.gather(*tasks, return_exceptions=True)
                 with suppress(asyncio.CancelledError):
@@ -155,17 +160,23 @@ class Serving:
         if access is None:
             return self._looked_at() if self.settings.nodes else None
         client = await stack.enter_async_context(Client(access, agent="pilotage-serve"))
-        scoring = self._scoring()
-        following = Following(
-            client, scoring.cache, self.clock, self._problem, self.settings.stale_seconds, self._located
-        )
-        self._following = await stack.enter_async_context(following.running())
+        addresses: dict[str, str] = {}
+        scoring = self._scoring(addresses)
+        following = Following(client, scoring.cache, self.clock, self._problem, self.settings.stale_seconds, addresses)
         self.own = Own(scoring, following.obstacle)
         binder = Binder(client, self.clock, self.settings.instance)
-        return Extender(self.own, binder, self.metrics)
+        extender = Extender(self.own, binder, self.metrics)
+        if self.settings.dashboard is not None:
+            scored = ScoredPods(self.offered.names[0])
+            watched = ServedCluster(client, self.clock, scoring.cache, scored, following.obstacle)
+            following.pods, extender.on_scored = WatchedPods(watched), scored.note
+            page = await stack.enter_async_context(showing(watched, self.clock, self.settings.dashboard))
+            self.page = page.url
+        await stack.enter_async_context(following.running())
+        return extender
 
     def _looked_at(self) -> Extender:
-        scoring = self._scoring()
+        scoring = self._scoring({})
         scoring.cache.set_nodes(self.settings.nodes)
         self.own = Own(scoring, lambda: "")
         return Extender(self.own, None, self.metrics)
@@ -177,7 +188,9 @@ class Serving:
         for session in self.sessions:
             session.cache.measure()
 
-    def _servers(self, service: Service) -> list[_Server]:
+    def _servers(
+        self, service: Service, listening: socket.socket | None
+    ) -> list[tuple[Server, list[socket.socket] | None]]:
         app, settings = application(service), self.settings
         common: dict[str, object] = {
             "http": BoundedProtocol,
@@ -189,18 +202,20 @@ class Serving:
             "date_header": False,
             "timeout_keep_alive": KEEP_ALIVE_SECONDS,
             "timeout_graceful_shutdown": GRACE_SECONDS,
-            "backlog": 256,
+            "backlog": BACKLOG,
         }
-        servers = []
-        if settings.host is not None:
-            config = uvicorn.Config(app, host=settings.host, port=settings.port, **common)  # type: ignore[arg-type]
+        servers: list[tuple[Server, list[socket.socket] | None]] = []
+        if listening is not None:
+            config = uvicorn.Config(app, **common)  # type: ignore[arg-type]
             config.load()
-            config.ssl = self._context
-            servers.append(_Server(config))
+            config.ssl = settings.security.context()
+            server = Server(config)
+            self._on_port = server, listening
+            servers.append((server, [listening]))
         if settings.socket is not None:
             _prepare_socket(settings.socket)
             config = uvicorn.Config(app, uds=str(settings.socket), **common)  # type: ignore[arg-type]
-            servers.append(_Server(config))
+            servers.append((Server(config), None))
         return servers
 
     async def _publish(self) -> None:
@@ -217,10 +232,11 @@ class Serving:
         """Policies, token and keys as they are on disk now; what was there stays when something is wrong with them."""
         try:
             fresh = await asyncio.to_thread(Offered.read, self.settings.policies, self.offered.edition + 1)
-            await asyncio.to_thread(warm_up, list(fresh.policies.values()))
-            token = self.settings.security.token()
-            if self._context is not None:
-                self.settings.security.load(self._context)
+            fresh = await asyncio.to_thread(warmed, fresh, self.settings.mix)
+            token, context = self.settings.security.token(), self.settings.security.context()
+            if context is not None and self._on_port is not None:
+                server, listening = self._on_port
+                await server.change_keys(listening, context)
         except PilotageError as error:
             self.metrics.reloads.labels("failed").inc()
             log(logging.ERROR, "reload", outcome="failed", detail=str(error))
@@ -230,18 +246,6 @@ class Serving:
         self.metrics.edition.set(fresh.edition)
         log(logging.INFO, "reload", outcome="done", policies=fresh.names)
         return True
-
-
-class _Server(uvicorn.Server):
-    """Signals are the command's, not the server's."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _address(settings: Settings) -> str:
-    return f"{settings.host}:{settings.port}" if settings.host is not None else str(settings.socket)
 
 
 def _prepare_socket(path: Path) -> None:

@@ -51,13 +51,15 @@ class Scoring:
     def verdict(self, pod: PodView, name: str | None) -> Verdict:
         """What a policy says of the pod on every node."""
         self.cache.refresh()
-        policy = self._policy(name)
+        key, policy = self._policy(name)
         draw = random_unit(self.seed, self.asked)
         self.asked += 1
-        row = self.rows.up_to_date(policy, pod.shape, draw, pod.rules.latency)
+        row = self.rows.row(key, pod.shape)
+        self.rows.refresh(policy, row, draw, pod.rules.latency)
         return Verdict(policy, row, draw)
 
-    def _policy(self, name: str | None) -> Policy:
+    def _policy(self, name: str | None) -> tuple[str, Policy]:
+        """Under which name the operator offers it, and as it is ready for this cluster."""
         offered = self.offered()
         if self._edition != offered.edition:
             self._edition, self._ready = offered.edition, {}
@@ -72,6 +74,14 @@ class Scoring:
                 self.rows.clear()
         key = offered.key(name)
         if key not in self._ready:
-            policy = offered.policies[key]
-            self._ready[key] = policy if self._mix is None else self.readying.ready(key, policy, self._mix)
-        return self._ready[key]
+            self._ready[key] = self._first(key, offered)
+        return key, self._ready[key]
+
+    def _first(self, key: str, offered: Offered) -> Policy:
+        """A policy that rehearses begins as it was made ready at the start: all requests share one event loop."""
+        policy = offered.policies[key]
+        if self._mix is None:
+            return policy
+        if key in offered.warm and getattr(policy, "takes_long", False):
+            self.readying.begin(key, policy, offered.warm[key])
+        return self.readying.ready(key, policy, self._mix)

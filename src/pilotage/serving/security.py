@@ -40,17 +40,11 @@ class Security:
                 )
 
     def context(self) -> ssl.SSLContext | None:
+        """Of the files as they are now."""
         if self.certificate is None or self.key is None:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self.load(context)
-        if self.client_authority is not None:
-            context.verify_mode = ssl.CERT_OPTIONAL  # /healthz comes without; the rest is checked request by request
-        return context
-
-    def load(self, context: ssl.SSLContext) -> None:
-        """The files as they are now; open connections keep what they began with."""
         try:
             context.load_cert_chain(str(self.certificate), str(self.key))
         except (OSError, ssl.SSLError) as error:
@@ -62,6 +56,8 @@ class Security:
                 context.load_verify_locations(str(self.client_authority))
             except (OSError, ssl.SSLError) as error:
                 raise InputError(f"cannot be used: {error}", file=self.client_authority, expected="PEM") from error
+            context.verify_mode = ssl.CERT_OPTIONAL  # /healthz comes without; the rest is checked request by request
+        return context
 
     def token(self) -> bytes | None:
         if self.token_file is None:

@@ -20,6 +20,7 @@ from pilotage.serving.pods import expect_readable, offered_pod, whole_pod
 from pilotage.serving.problems import invalid, not_ready, unknown_nodes
 from pilotage.serving.scale import scaled
 from pilotage.serving.scoring import Scoring
+from pilotage.serving.showing import Scored
 from pilotage.serving.wire import (
     Candidate,
     ScoreAnswer,
@@ -47,14 +48,18 @@ class Api:
 
     sessions: Sessions
     own: Own | None = None
+    on_scored: Callable[[str, Scored], None] | None = None  # uid of the pod, and what is answered
 
     def score(self, request: ScoreRequest) -> ScoreAnswer:
         pod = offered_pod(request.pod)
         expect_readable(pod)
         scoring, nodes = self._place(request.candidates, request.session, pod)
         said = scoring.verdict(pod, request.policy)
-        score_C = scaled(said.of(nodes), TOP)
+        total_C = said.of(nodes)
+        score_C = scaled(total_C, TOP)
         names = [candidate.name for candidate in request.candidates]
+        if self.on_scored is not None:
+            self.on_scored(pod.uid, Scored(said.policy.name, names, total_C))
         return ScoreAnswer("v1", pod.uid, said.policy.name, dict(zip(names, score_C.tolist(), strict=True)))
 
     def suggest(self, request: SuggestRequest) -> SuggestAnswer:

@@ -5,20 +5,25 @@ Extender types have the Go field names as they are (extender/v1), ours are in ca
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+
+from pilotage.serving.wire_rules import Affinity, SpreadConstraint, Texts, Toleration
 
 MAX_CANDIDATES = 20_000
 MAX_AMOUNT = 2**56
 MAX_GENERATION = 2**63 - 1
 
+# Names that become part of a path of the API server. A `$` alone would let a line break through.
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+Namespace = Annotated[str, Meta(min_length=1, max_length=63, pattern=rf"^{_LABEL}$(?!\n)")]
+ObjectName = Annotated[str, Meta(min_length=1, max_length=253, pattern=rf"^{_LABEL}(\.{_LABEL})*$(?!\n)")]
 NodeName = Annotated[str, Meta(min_length=1, max_length=253)]
 Amount = Annotated[int, Meta(ge=0, le=MAX_AMOUNT)]
 Amounts = Annotated[dict[Annotated[str, Meta(max_length=317)], Amount], Meta(max_length=256)]
-Texts = dict[str, str]
-Quantities = dict[str, str | int | float]
+Quantities = dict[str, str | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | float]
 
 
 class Wire(Struct, frozen=True, rename="camel"):
@@ -40,6 +45,15 @@ class Container(Wire, frozen=True):
 
     resources: Resources | None = None
     restart_policy: str | None = None
+    ports: list[ContainerPort] | None = None
+
+
+class ContainerPort(Wire, frozen=True, omit_defaults=True):
+    """A port on the node; others do not matter."""
+
+    host_port: Annotated[int, Meta(ge=0, le=65535)] | None = None
+    host_ip: Annotated[str, Meta(max_length=64)] | None = msgspec.field(default=None, name="hostIP")
+    protocol: str | None = None
 
 
 class Metadata(Wire, frozen=True):
@@ -53,7 +67,7 @@ class Metadata(Wire, frozen=True):
 
 
 class PodSpec(Wire, frozen=True):
-    """Of a pod."""
+    """Of a pod for which the caller has found candidates."""
 
     containers: Annotated[list[Container], Meta(min_length=1, max_length=1000)]
     init_containers: Annotated[list[Container], Meta(max_length=1000)] | None = None
@@ -61,11 +75,15 @@ class PodSpec(Wire, frozen=True):
     overhead: Quantities | None = None
     priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] | None = None
     scheduler_name: str | None = None
-    # Read by /v1/suggest alone: callers of the others have filtered.
+
+
+class WholePodSpec(PodSpec, frozen=True):
+    """Of a pod that nobody has filtered for."""
+
     node_selector: Texts | None = None
-    tolerations: list[dict[str, Any]] | None = None
-    affinity: dict[str, Any] | None = None
-    topology_spread_constraints: list[dict[str, Any]] | None = None
+    tolerations: list[Toleration] | None = None
+    affinity: Affinity | None = None
+    topology_spread_constraints: list[SpreadConstraint] | None = None
 
 
 class PodObject(Wire, frozen=True):
@@ -73,6 +91,13 @@ class PodObject(Wire, frozen=True):
 
     metadata: Metadata
     spec: PodSpec
+
+
+class WholePodObject(Wire, frozen=True):
+    """A pod as the API server has it, with its rules."""
+
+    metadata: Metadata
+    spec: WholePodSpec
 
 
 # POST /v1/score, /v1/suggest
@@ -84,7 +109,7 @@ class NodeAmounts(Wire, frozen=True):
     cpu_milli: Amount = 0
     memory_bytes: Amount = 0
     ephemeral_storage_bytes: Amount = 0
-    pods: Annotated[int, Meta(ge=0, le=10**6)] = 0
+    pods: Amount = 0
     extended: Amounts = {}
 
 
@@ -96,11 +121,11 @@ class ScoredAmounts(Wire, frozen=True):
 
 
 class GpuPod(Wire, frozen=True):
-    """A pod with a share of GPUs."""
+    """A pod with a share of GPUs, as its annotations have it: one that no device can have counts for nothing."""
 
-    milli: Annotated[int, Meta(ge=0, le=1000)] = 1000
-    count: Annotated[int, Meta(ge=0, le=62)] = 1
-    index: Annotated[str, Meta(max_length=256)] = ""
+    milli: Amount = 1000
+    count: Amount = 1
+    index: str = ""
 
 
 class NodeState(Wire, frozen=True):
@@ -110,8 +135,10 @@ class NodeState(Wire, frozen=True):
     requested: NodeAmounts = NodeAmounts()
     scored: ScoredAmounts | None = None
     gpu_pods: Annotated[list[GpuPod], Meta(max_length=10_000)] = []
-    labels: Annotated[dict[str, str], Meta(max_length=256)] = {}
-    address: Annotated[str, Meta(max_length=64)] = ""
+    labels: Annotated[
+        dict[Annotated[str, Meta(max_length=317)], Annotated[str, Meta(max_length=253)]], Meta(max_length=256)
+    ] = {}
+    address: str = ""
 
 
 class Candidate(Wire, frozen=True, gc=False):
@@ -152,7 +179,7 @@ class SuggestRequest(Wire, frozen=True):
     """Which node for this pod? Without candidates: of all that the service knows."""
 
     api_version: Literal["v1"]
-    pod: PodObject
+    pod: WholePodObject
     candidates: Candidates | None = None
     session: Session | None = None
     policy: PolicyName | None = None
@@ -237,10 +264,10 @@ class HostPriority(Struct, frozen=True):
 class BindingArgs(Struct, frozen=True):
     """Put this pod there."""
 
-    PodName: Annotated[str, Meta(min_length=1, max_length=253)]
-    PodNamespace: Annotated[str, Meta(min_length=1, max_length=253)]
+    PodName: ObjectName
+    PodNamespace: Namespace
     PodUID: Annotated[str, Meta(min_length=1, max_length=253)]
-    Node: NodeName
+    Node: ObjectName
 
 
 class BindingResult(Struct, frozen=True):
@@ -259,7 +286,7 @@ class MetaVictims(Struct, frozen=True):
     """Victims on one node."""
 
     Pods: list[MetaPod] | None = None
-    NumPDBViolations: int = 0
+    NumPDBViolations: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
 
 class VictimPod(Struct, frozen=True):
@@ -278,7 +305,7 @@ class Victims(Struct, frozen=True):
     """Victims on one node, given as objects."""
 
     Pods: list[VictimPod] | None = None
-    NumPDBViolations: int = 0
+    NumPDBViolations: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
 
 class PreemptionArgs(Struct, frozen=True):

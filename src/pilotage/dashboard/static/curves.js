@@ -12,6 +12,10 @@ const CARDS = [
     id: "objective", title: "Objective: less is better", show: percent,
     lines: [["pieces", "GPU left on used devices"], ["imbalance", "CPU imbalance"]],
   },
+  {
+    id: "reward", title: "Reward: objective gained per pod placed", show: (v) => (v === null || v === undefined ? "–" : String(Number(v.toPrecision(2)))),
+    lines: [["reward", "percentage points"]],
+  },
   { id: "throughput", title: "Pods placed per second", show: (v) => (v === null || v === undefined ? "–" : decimal(v)), lines: [["rate", "per second"]] },
   { id: "latency", title: "From arrival to node", show: span, lines: [["half", "median"], ["most", "99 %"]] },
   { id: "waiting", title: "Pods that wait", show: (v) => count(v ?? 0), lines: [["waiting", "now"]] },
