@@ -32,7 +32,7 @@ async def run_adviser(
     out: Path,
     shown: tuple[int | None, Place | None, EndpointSettings | None],
 ) -> dict[str, float]:
-    """Until it is told to end. SIGUSR1: write and report now. `shown`: port of status pages, place of a page, endpoint."""
+    """Until it is told to end. SIGUSR1: write and report now. `shown`: port of status pages, page, endpoint."""
     from pilotage.kube.access import find_access
     from pilotage.kube.client import Client
     from pilotage.model.clock import SystemClock
