@@ -1,4 +1,4 @@
-"""Supersteps with made-up workers and a made-up meeting: what counts as lost, what pods begin with, what is predicted."""
+"""Supersteps with made-up workers and a made-up meeting: what is lost, what pods begin with, what is predicted."""
 
 from __future__ import annotations
 
