@@ -13,8 +13,8 @@ from pilotage.model.workload import GPU_MILLI, IntArray, within_load
 
 L0_OF_BASELINE = 0.96  # the forced load of the packing bound, by convention, of the allocation that FGD reaches
 TOLERATED_LOST = 0.1  # percent of capacity beyond the baseline's
-TOLERATED_FAILED = 0.012  # of the baseline's failed pods
-FEWEST_FAILED = 10  # a baseline that fails fewer counts as this
+TOLERATED_FAILED = 0.0  # of the baseline's failed pods
+FEWEST_FAILED = 40  # a baseline that fails fewer counts as this
 
 
 @dataclass(frozen=True, slots=True)

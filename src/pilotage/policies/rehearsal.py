@@ -30,7 +30,7 @@ MOST_PODS = 40_000
 FEWEST_ORDERS, MOST_ORDERS = 4, 8
 ENOUGH_PODS = 40_000  # in all orders together
 FINALISTS = 3
-COST_OF_FAILED = 6.0
+COST_OF_FAILED = 8.0
 
 
 class Rehearsal:
@@ -126,8 +126,8 @@ def _nodes_like(cluster: ClusterSize, random: np.random.Generator) -> list[Node]
 
 
 def _drawn_pods(count_S: IntArray, gpu_S: IntArray, capacity: int, random: np.random.Generator) -> IntArray:
-    """Shapes of pods in order of arrival: as many of each as its share of the mix, rounded by chance."""
+    """Shapes of pods in order of arrival: about as many of each as its share of the mix, as chance will have it."""
     copies = min(LOAD * capacity / float((gpu_S * count_S).sum()), MOST_PODS / float(count_S.sum()))
-    pods_S = np.floor(count_S * copies + random.random(len(count_S))).astype(np.int64)
+    pods_S = random.poisson(count_S * copies)
     drawn: IntArray = random.permutation(np.repeat(np.arange(len(count_S)), pods_S))
     return drawn
