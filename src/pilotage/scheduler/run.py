@@ -151,6 +151,7 @@ class Scheduler:
         """
         if self.lease is not None:
             self.lease.start()
+        ending = asyncio.create_task(self._end_with(stop))
         try:
             informers = await self._informers()
             self._term = self.lease.term if self.lease is not None else 0
@@ -159,8 +160,14 @@ class Scheduler:
                 await self._decide_until(stop, following)
                 await self.bindings.finish()
         finally:
+            ending.cancel()
             if self.lease is not None:
                 await asyncio.to_thread(self.lease.stop)
+
+    async def _end_with(self, stop: asyncio.Event) -> None:
+        """Whoever waits for room to bind is woken: in an outage there would be none."""
+        await stop.wait()
+        self.bindings.room.set()
 
     async def _informers(self) -> list[Informer]:
         if self.rooms.enabled and not await may_list(self.client, BUDGETS):
@@ -180,7 +187,7 @@ class Scheduler:
                 continue
             self.tasks.expect_alive()
             if not self.bindings.room.is_set():
-                await first_of(self.bindings.room, stop)
+                await self.bindings.room.wait()  # for it alone: tasks that wait for several were felt in every binding
                 continue
             entry = self.queue.pop()
             if entry is None:
