@@ -64,6 +64,7 @@ def run(
     from pilotage.gang.job import check_commands, read_job
     from pilotage.gang.real_run import RealRun
     from pilotage.gang.record import read_record
+    from pilotage.gang.working import ended_in_order
     from pilotage.report.gang_run_page import write_run_report
     from pilotage.report.gang_tables import run_table
 
@@ -74,7 +75,8 @@ def run(
     place = None if image is None else _place(image, namespace, scheduler, kubeconfig, zookeeper)
     real = RealRun(loaded, job, controller, supersteps, limits, quota == "auto", zookeeper, place)
     other = None if against is None else read_record(against)
-    steps = real.execute(out)
+    with ended_in_order():
+        steps = real.execute(out)
     figures = real.figures(steps, other)
     write_run_report(figures, steps, out / "report.html", command_line())
     real.write(out, figures, command_line())

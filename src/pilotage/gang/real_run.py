@@ -22,7 +22,6 @@ from pilotage.gang.problem import Problem
 from pilotage.gang.quota import Quota, make_quota
 from pilotage.gang.record import Record, Superstep
 from pilotage.gang.scenario_mpc import Planner, ScenarioMpc
-from pilotage.gang.working import ended_in_order
 from pilotage.model.workload import IntArray
 from pilotage.workloads.files import replace_file
 from pilotage.workloads.result_files import dump
@@ -56,7 +55,7 @@ class RealRun:
             "supersteps": length,
             "content": self.job.fingerprint(),
         }
-        with ended_in_order(), ExitStack() as stack:
+        with ExitStack() as stack:
             stack.enter_context(alone_in(out))
             mark = mark_of(out)
             record = Record(out, settings)
