@@ -62,7 +62,7 @@ def arrivals(trace: Trace, load: float, seed: int) -> Workload:
     return replace(workload, names=names, arrival_P=np.zeros(len(workload)), duration_P=forever, timed=False)
 
 
-def simulate(trace: Trace, workload: Workload, policy: str, seed: int) -> Where:
+def simulate(trace: Trace, workload: Workload, policy: str, seed: int, mix: WorkloadMix) -> Where:
     """Ties are broken by the names of nodes, as on a cluster."""
     order = sorted(range(len(trace.nodes)), key=lambda n: natural_order(trace.nodes[n].name))
     run = Run(
@@ -71,7 +71,7 @@ def simulate(trace: Trace, workload: Workload, policy: str, seed: int) -> Where:
         find_policy(policy),
         RunSettings(seed=seed),
         rank_N=np.argsort(order),
-        mix=WorkloadMix.of(trace.workload),
+        mix=mix,
     )
     run.advance()
     progress = run.scene.progress
@@ -87,8 +87,11 @@ def replay(
 ) -> Replayed:
     """In a lab without nodes and without another scheduler."""
     workload = arrivals(trace, load, seed)
+    expected = lab.directory / "expected.csv"
+    openb.write_pods(expected, trace.workload, lossy=True)
     progress(f"simulating {len(workload)} pods")
-    simulated = simulate(trace, workload, policy, seed)
+    # Both expect the pods of that file: what a rehearsal draws from depends on their order, too.
+    simulated = simulate(trace, workload, policy, seed, WorkloadMix.of(openb.read_pods(expected)))
     settings = LoadSettings(NAMESPACE, SCHEDULER, in_order=True, name="replay")
     progress(f"adding {len(trace.nodes)} nodes")
     in_lab(lab, lambda client: add(client, trace.nodes))
@@ -99,8 +102,6 @@ def replay(
             progress(f"{done} of {total} pods created")
 
     in_lab(lab, lambda client: create(client, workload, settings, clock, created))
-    expected = lab.directory / "expected.csv"
-    openb.write_pods(expected, trace.workload, lossy=True)
     command = [
         sys.executable,
         "-m",

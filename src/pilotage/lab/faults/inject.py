@@ -53,7 +53,10 @@ async def kill_etcd(scene: Scene) -> None:
 
 
 async def expire_watches(scene: Scene) -> None:
-    """The scheduler is away while the versions it knows are thrown away, in the store and in the API server."""
+    """The scheduler is away while the versions it knows are thrown away, in the store and in the API server.
+
+    Its lease lasts longer than that: with another turn all would be listed anyway.
+    """
     leader = await scene.until_led()
     log = scene.lab.log(SCHEDULER)
     before = log.read_bytes().count(LISTED_AGAIN.encode())
@@ -116,7 +119,12 @@ FAULTS = (
     Fault("leader-paused", "two replicas; the leader stopped (SIGSTOP) and let go on", pause_leader, replicas=2),
     Fault("api-server-killed", "SIGKILL of the API server, started again", kill_api_server),
     Fault("etcd-killed", "SIGKILL of etcd, started again", kill_etcd),
-    Fault("watch-expired", "versions that the scheduler's watches go on from are compacted away", expire_watches),
+    Fault(
+        "watch-expired",
+        "versions that the scheduler's watches go on from are compacted away",
+        expire_watches,
+        lease_seconds=60.0,
+    ),
     Fault("nodes-deleted", "a fifth of the nodes deleted with pods on them", delete_nodes, replaced=True),
     Fault("kwok-gone", "no kubelets for a while", stop_kwok),
 )
