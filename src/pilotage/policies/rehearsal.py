@@ -93,16 +93,23 @@ class _Stage:
         here = mix.on(state)
         # Measured as if no pod were typical: nobody reads the fragmentation.
         self._empty = scene_of(state, here.shapes, NO_MIX, None, arrivals_only(self.shape_P), series_over())
-        self._devices, self._forced_load = state.gpu_capacity_milli // GPU_MILLI, 1.0
+        self._devices = state.gpu_capacity_milli // GPU_MILLI
         fgd = FGD.prepare(here)
-        reached = self.filled(fgd.rules, fgd.device_rule).allocation
-        self._forced_load = L0_OF_BASELINE * reached / 100
-        self.by_fgd = self.filled(fgd.rules, fgd.device_rule)
+        node_P = self._placed(fgd.rules, fgd.device_rule)
+        self._forced_load = L0_OF_BASELINE * self._refusals(node_P, 1.0).allocation / 100
+        self.by_fgd = self._refusals(node_P, self._forced_load)
 
     def filled(self, rules: Rules, device_rule: DeviceRule) -> Refusals:
+        return self._refusals(self._placed(rules, device_rule), self._forced_load)
+
+    def _placed(self, rules: Rules, device_rule: DeviceRule) -> IntArray:
+        """Where each pod goes, -1 = nowhere."""
         scene = self._scene(rules)
         run_episode(scene, rules, DEVICE_RULES.index(device_rule), 0, empty_tape(0, 0), -1)
-        return refusals_of(scene.shapes, self.shape_P, scene.progress.node_P, self._devices, self._forced_load)
+        return scene.progress.node_P
+
+    def _refusals(self, node_P: IntArray, forced_load: float) -> Refusals:
+        return refusals_of(self._empty.shapes, self.shape_P, node_P, self._devices, forced_load)
 
     def _scene(self, rules: Rules) -> Scene:
         """As it was before the first pod; what no run changes, or nobody reads, is shared."""
