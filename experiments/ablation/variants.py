@@ -1,16 +1,29 @@
-"""Writes a policy of leftover prices without one of its parts, each as a checkpoint of its own."""
+"""Writes what the shipped policy is on a list, without one of its parts, each as a checkpoint of its own.
+
+The parts are taken from what was found for the list, after rehearsal and practice, and nothing is found anew: practice
+would make up for some of what is missing.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from pilotage.policies import checkpoints
+from pilotage.model.cluster import ClusterState
+from pilotage.model.workload import FloatArray
+from pilotage.policies.architectures import Architecture
+from pilotage.policies.checkpoints import Checkpoint, write_checkpoint
 from pilotage.policies.leftover_prices import FUNCTIONS
-from pilotage.policies.priced import LAYOUT
+from pilotage.policies.practice import practised, usual_runs
+from pilotage.policies.priced import LAYOUT, parts_of
+from pilotage.policies.registry import find_policy
+from pilotage.policies.rehearsal import Rehearsal, race
+from pilotage.policies.rehearsed import Rehearsed
+from pilotage.sim.protocols import mix_of
+from pilotage.sim.specs import TraceSource
 
 LEFTOVER = ("leftover", "shared_leftover")  # one number per function of what is left on a device
 PARTS = {
@@ -28,26 +41,45 @@ PARTS = {
 PACKING_PRICES = [k for k, name in enumerate(FUNCTIONS) if name.startswith("packing_price")]
 
 
-def write_variants(policy: Path, out: Path) -> None:
-    full = checkpoints.read_checkpoint(policy)
-    stem = full.name.rpartition("@")[0]
-
-    def write(part: str, changed: dict[str, np.ndarray]) -> None:
-        name = f"{stem}-without-{part}@1"
-        variant = replace(full, name=name, summary=f"{full.name} without {part}", tensors={**full.tensors, **changed})
-        checkpoints.write_checkpoint(out / part, variant)
-
+def variants(policy: Rehearsed, rehearsal: Rehearsal) -> dict[str, FloatArray]:
+    """Parameters by what is missing."""
+    chosen, _ = race(policy.valuations, rehearsal)
+    start = policy.valuations[chosen]
+    whole, _ = practised(start, policy.valuations, rehearsal, usual_runs(rehearsal))
+    found = {
+        "nothing": whole.parameters,
+        "practice": start.parameters,
+        "rehearsal and practice": policy.valuations[0].parameters,
+    }
     for part, names in PARTS.items():
-        write(part, {name: np.zeros_like(full.tensors[name]) for name in names})
-    priceless = {name: np.array(full.tensors[name]) for name in LEFTOVER}
-    for vector in priceless.values():
-        vector[:, PACKING_PRICES] = 0.0
-    write("packing-price", priceless)
-    usual = {name: tensor[:1] for name, tensor in full.tensors.items()}
-    alone = replace(full, name=f"{stem}-without-rehearsal@1", summary=f"{full.name}, its first valuation alone")
-    one = replace(alone, architecture=replace(full.architecture, valuations=1), tensors=usual)
-    checkpoints.write_checkpoint(out / "rehearsal", one)
+        found[part] = without(whole.parameters, names)
+    found["packing-price"] = without(whole.parameters, LEFTOVER, PACKING_PRICES)
+    return found
+
+
+def without(parameters: FloatArray, names: tuple[str, ...], places: list[int] | None = None) -> FloatArray:
+    parts = parts_of(parameters.copy())
+    for name in names:
+        parts[name][slice(None) if places is None else places] = 0.0
+    return np.concatenate([*parts.values()])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--nodes", type=Path)
+    parser.add_argument("--pods", type=Path)
+    asked = parser.parse_args()
+    policy, trace = find_policy("pilotage-pack"), TraceSource(asked.nodes, asked.pods).load()
+    if not isinstance(policy, Rehearsed):
+        sys.exit("pilotage-pack has one valuation: there is nothing to rehearse")
+    found = variants(policy, Rehearsal(mix_of(trace).on(ClusterState(trace.nodes))))
+    for number, (missing, parameters) in enumerate(found.items()):
+        tensors = {name: part[None] for name, part in parts_of(parameters).items()}
+        name = f"without-{missing.replace(' ', '-')}@1"
+        variant = Checkpoint(name, Architecture("prices", valuations=1), tensors, f"pilotage-pack without {missing}")
+        write_checkpoint(asked.out / f"{number:02}", variant)
 
 
 if __name__ == "__main__":
-    write_variants(Path(sys.argv[1]), Path(sys.argv[2]))
+    main()

@@ -77,7 +77,7 @@ def test_scenarios_have_the_traces_that_are_claimed() -> None:
         found = read_scenario(PLACE / name / "scenario.yaml").traces or ()
         return [source.name or (source.pods.stem if source.pods else "") for source in found]
 
-    assert traces("packing") == traces("ablation") == traces("openb-baselines")
+    assert traces("packing") == traces("openb-baselines")
     assert traces("varied-workloads") == [f"varied-{number}" for number in range(20)]
     assert all(trace_by_name(name) for name in traces("balance"))
 

@@ -89,6 +89,14 @@ def test_the_order_of_nodes_plays_no_part(good: Priced, bad: Priced) -> None:
     assert mix_on(NODES).cluster == mix_on(NODES[::-1]).cluster
 
 
+def test_the_order_in_which_pods_were_seen_plays_no_part(good: Priced, bad: Priced) -> None:
+    """Shapes that differ in what a rehearsal does not look at are one."""
+    policy, tied = Rehearsed("both@1", (bad, good)), tuple(replace(shape, priority=7) for shape in SHAPES)
+    one = policy.prepare(mix_on(NODES))
+    assert policy.prepare(mix_on(NODES, SHAPES[::-1], COUNTS[::-1])) is one
+    assert policy.prepare(mix_on(NODES, SHAPES + tied, np.concatenate([COUNTS // 2, COUNTS - COUNTS // 2]))) is one
+
+
 @pytest.mark.parametrize(
     ("nodes", "shapes", "counts"),
     [

@@ -37,7 +37,7 @@ class NodeTable:
         axes = [CPU_AXIS, MEMORY_AXIS, PODS_AXIS]
         capacity_N3 = arrays.capacity_NR[:, axes]
         used_N3 = capacity_N3 - arrays.free_NR[:, axes]
-        return cls(cache.epoch, state.nodes, capacity_N3, used_N3, arrays.device_count_N, arrays.device_left_ND)
+        return cls(cache.descriptions, state.nodes, capacity_N3, used_N3, arrays.device_count_N, arrays.device_left_ND)
 
 
 def condition_of(node: Node) -> str:

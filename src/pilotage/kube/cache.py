@@ -56,12 +56,16 @@ class ClusterCache:
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)  # labels by name
     pool: Constraints | None = None  # nodes that are used; the pods of others are seen all the same
     overcommitted: int = 0  # pods that others put where there was no room
+    arrived: int = 0  # pods that were ever taken in
     epoch: int = 0  # number of the set of nodes
+    redescribed: list[int] = field(default_factory=list)  # nodes with other labels or taints, in this epoch
+    descriptions: int = 0  # how often any node has changed
     measured: Callable[[tuple[Node, ...], FloatArray], None] = lambda nodes, node_NF: None  # fills the load columns
 
     def __post_init__(self) -> None:
         self._nodes: dict[str, Node] = {}
-        self._stale = False
+        self._stale = False  # nodes came, went or have other devices, or pods ask for something new
+        self._touched: set[str] = set()  # nodes that are not what the state has
         self._asked: set[str] = set()
         self.neighbours = Neighbourhood()
         self.facts = NodeFacts(self.neighbours)
@@ -78,6 +82,8 @@ class ClusterCache:
         self.changed_L: IntArray = np.zeros(max(N, 1), np.int64)
         self.changes = 0
         self.epoch += 1
+        self.descriptions += 1
+        self.redescribed = []
         self.neighbours.take_nodes(state.nodes)
         self.facts.take_nodes(state.nodes)
         self.soft_taints = self.facts.soft_taints
@@ -86,8 +92,25 @@ class ClusterCache:
 
     def refresh(self) -> None:
         """Takes in what happened to nodes. Nodes keep their places where none was removed."""
-        while self._stale:  # a second time where a pod of a node that came asks for what nobody has
-            self._take_in()
+        while self._stale or self._touched:  # a second time where a pod of a node that came asks for what nobody has
+            touched, self._touched = self._touched, set()
+            if self._stale or not self._redescribe(touched):
+                self._take_in()
+
+    def _redescribe(self, names: set[str]) -> bool:
+        """Takes in other labels and taints, which change nothing about pods. False where it is more than that."""
+        changed = {self.state.index[name]: self._nodes[name] for name in names if name in self.state.index}
+        many = len(self.redescribed) + len(changed) > len(self.state.nodes)
+        if many or len(changed) < len(names) or not self.state.redescribe(changed):
+            return False
+        self.neighbours.redescribe(changed)
+        self.facts.redescribe(changed)
+        self.soft_taints = self.facts.soft_taints
+        self.redescribed.extend(changed)
+        self.descriptions += 1
+        for n in changed:
+            self.note_change(n)
+        return True
 
     def _take_in(self) -> None:
         self._stale = False
@@ -107,7 +130,7 @@ class ClusterCache:
         """A node as it is now; taken in by the next `refresh`."""
         if self._nodes.get(node.name) != node:
             self._nodes[node.name] = node
-            self._stale = True
+            self._touched.add(node.name)
 
     def measure(self) -> None:
         """What is measured on nodes has changed: the columns are filled again, and no kept score holds any more."""
@@ -134,7 +157,7 @@ class ClusterCache:
         before = self._nodes.get(name)
         if before != node:
             self._nodes[name] = node
-            self._stale = True
+            self._touched.add(name)
             self.listener.room_made("node added" if before is None else "node changed")
 
     def _drop_node(self, name: str) -> None:
@@ -153,6 +176,7 @@ class ClusterCache:
         if pod.finished:
             self.drop(pod.uid)
             return
+        self.arrived += before is None
         if before is not None and pod.node and before.waits and self.state.placement(pod.uid) is None:
             self.listener.before_bound(before, pod.node)
         self.pods[pod.uid] = pod

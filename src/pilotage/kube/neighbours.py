@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,6 +46,13 @@ class Neighbourhood:
         self._labels = [dict(node.labels) for node in nodes]
         self._index = {node.name: n for n, node in enumerate(nodes)}
         self._domains.clear()
+
+    def redescribe(self, changed: Mapping[int, Node]) -> None:
+        for n, node in changed.items():
+            labels = dict(node.labels)
+            if self._labels[n] != labels:
+                self._labels[n] = labels
+                self._domains.clear()
 
     def add(self, pod: PodView, node: str) -> None:
         key = (pod.namespace, tuple(sorted(pod.labels.items())), pod.deleting)

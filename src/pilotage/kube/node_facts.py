@@ -6,7 +6,7 @@ A question is asked once for each distinct value of a label or set of taints, no
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -30,21 +30,31 @@ class NodeFacts:
 
     neighbours: Neighbourhood
     _names: list[str] = field(default_factory=list)
-    _taints: list[tuple[Taint, ...]] = field(default_factory=list)  # distinct sets of them
+    _taints: dict[tuple[Taint, ...], int] = field(default_factory=dict)  # distinct sets of them, numbered
     _taints_N: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     _kept: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict)
 
     def take_nodes(self, nodes: Sequence[Node]) -> None:
-        kinds: dict[tuple[Taint, ...], int] = {}
-        self._taints_N = np.array([kinds.setdefault(node.taints, len(kinds)) for node in nodes], np.int64)
-        self._taints = list(kinds)
+        self._taints = {}
+        self._taints_N = np.array([self._number(node.taints) for node in nodes], np.int64)
         self._names = [node.name for node in nodes]
         self._kept.clear()
+
+    def redescribe(self, changed: Mapping[int, Node]) -> None:
+        for n, node in changed.items():
+            self._taints_N[n] = self._number(node.taints)
+        self._kept.clear()
+
+    def _number(self, taints: tuple[Taint, ...]) -> int:
+        return self._taints.setdefault(taints, len(self._taints))
 
     @property
     def soft_taints(self) -> bool:
         """Whether a node would rather not have pods."""
-        return any(taint.effect == "PreferNoSchedule" for taints in self._taints for taint in taints)
+        there = set(self._taints_N.tolist())
+        return any(
+            t.effect == "PreferNoSchedule" for taints, kind in self._taints.items() if kind in there for t in taints
+        )
 
     def selected(self, constraints: Constraints) -> BoolArray:
         """Nodes that a selector and required node affinity choose."""

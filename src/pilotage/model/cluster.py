@@ -6,8 +6,8 @@ cluster's largest number), T kinds of GPU pods (0 = share, n = n devices).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -101,6 +101,12 @@ def _numbered(labels: Sequence[object]) -> IntArray:
     return np.array([known.setdefault(label, len(known)) if label else -1 for label in labels], np.int64)
 
 
+def _as_before(before: Node, node: Node) -> bool:
+    """Whether all that arrays hold of a node is the same."""
+    same = (before.zone, before.rack) == (node.zone, node.rack)
+    return same and replace(before, labels=(), taints=()) == replace(node, labels=(), taints=())
+
+
 class ClusterState:
     """Nodes and what is placed on them.
 
@@ -129,7 +135,7 @@ class ClusterState:
             *sorted({key for node in self.nodes for key, _ in node.extended} | set(asked)),
         )
         self.arrays = self._empty_arrays()
-        self._tainted = [n for n, node in enumerate(self.nodes) if node.taints]
+        self._tainted = {n for n, node in enumerate(self.nodes) if node.taints}
         self._demands: dict[PodShape, Demand] = {}
         self._assumed: dict[str, Placement] = {}
         self._bound: dict[str, Placement] = {}
@@ -198,6 +204,17 @@ class ClusterState:
                     target[key] = Placement(there, placement.devices, placement.shape)
         return new, left
 
+    def redescribe(self, changed: Mapping[int, Node]) -> bool:
+        """Other labels or taints of some nodes, in place; False, and nothing is done, where more has changed."""
+        if not all(_as_before(self.nodes[n], node) for n, node in changed.items()):
+            return False
+        nodes = list(self.nodes)
+        for n, node in changed.items():
+            nodes[n] = node
+            (self._tainted.add if node.taints else self._tainted.discard)(n)
+        self.nodes = tuple(nodes)
+        return True
+
     def _same_devices(self, node: Node) -> bool:
         n = self.index.get(node.name)
         return n is not None and self.nodes[n].gpu_count == node.gpu_count
@@ -232,11 +249,22 @@ class ClusterState:
             accepts = np.array([*(shape.accepts_model(model) for model in self.models), shape.accepts_model("")])
             allowed_N = (self.arrays.device_count_N > 0) & accepts[self.arrays.model_N]  # -1 is the last entry
         rules = shape.constraints
-        looked_at = range(len(self.nodes)) if rules.terms or rules.node_name else self._tainted
-        for n in looked_at:
-            node = self.nodes[n]
-            allowed_N[n] &= rules.allows(node.name, dict(node.labels), node.taints)
+        if rules.terms or rules.node_name:
+            for n, node in enumerate(self.nodes):
+                allowed_N[n] &= rules.allows(node.name, dict(node.labels), node.taints)
+        else:  # taints alone decide, and many nodes have the same ones
+            tolerated = {
+                taints: rules.allows("", {}, taints) for taints in {self.nodes[n].taints for n in self._tainted}
+            }
+            for n in self._tainted:
+                allowed_N[n] &= tolerated[self.nodes[n].taints]
         return allowed_N
+
+    def eligible(self, shape: PodShape, n: int) -> bool:
+        """The same of one node."""
+        node = self.nodes[n]
+        suits = not shape.gpu_count or (node.gpu_count > 0 and shape.accepts_model(node.gpu_model))
+        return suits and shape.constraints.allows(node.name, dict(node.labels), node.taints)
 
     def assume(self, key: str, shape: PodShape, node: int, devices: int = 0) -> None:
         """Takes the resources before the cluster has confirmed the placement. There must be room for them."""

@@ -24,6 +24,7 @@ class Followed(Protocol):
     changed_L: IntArray
     changes: int
     epoch: int
+    redescribed: list[int]  # nodes that got other labels or taints in this epoch, one after the other
 
 
 @dataclass
@@ -32,6 +33,7 @@ class ShapeRow:
 
     view: View
     row: Row
+    described: int  # of the cluster's `redescribed`, so many are known here
 
 
 @dataclass
@@ -65,10 +67,13 @@ class KeptRows:
         known = self._rows.get(place)
         if known is not None:
             self._rows.move_to_end(place)
+            for n in cluster.redescribed[known.described :]:
+                known.view.shapes.eligible_KN[0, n] = cluster.state.eligible(shape, n)
+            known.described = len(cluster.redescribed)
             return known
         N = len(cluster.state.nodes)
         view = View(cluster.state.arrays, encode_shapes(cluster.state, [shape]), 0, cluster.node_NF)
-        known = self._rows[place] = ShapeRow(view, Row.empty(N))
+        known = self._rows[place] = ShapeRow(view, Row.empty(N), len(cluster.redescribed))
         while len(self._rows) > max(4, ROWS_BYTES // (17 * max(N, 1))):
             self._rows.popitem(last=False)
         return known

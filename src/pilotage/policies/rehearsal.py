@@ -37,12 +37,8 @@ class Rehearsal:
     """A workload to try policies on. Pods come in as many orders as are asked for, the same ones each time."""
 
     def __init__(self, mix: WorkloadMix) -> None:
-        plain = (
-            PodShape(shape.cpu_milli, shape.memory_bytes, shape.gpu_milli, shape.gpu_count, shape.gpu_models)
-            for shape in mix.shapes
-        )
-        self._mix = replace(mix, shapes=tuple(plain))
-        self._gpu_S = np.array([shape.total_gpu_milli for shape in mix.shapes], np.int64)
+        self._mix = plain_mix(mix)
+        self._gpu_S = np.array([shape.total_gpu_milli for shape in self._mix.shapes], np.int64)
         self._facts = WorkloadFacts.of(self._mix)
         self._stages: list[_Stage] = []
 
@@ -67,6 +63,17 @@ class Rehearsal:
             random = np.random.Generator(np.random.PCG64(len(self._stages)))
             self._stages.append(_Stage(self._mix, self._gpu_S, random))
         return self._stages[order]
+
+
+def plain_mix(mix: WorkloadMix) -> WorkloadMix:
+    """What pods ask for of CPU, memory and GPUs, equal ones together, in an order of its own: the order in which pods
+    were seen is chance, and is not to change what is found for them."""
+    pods: dict[PodShape, int] = {}
+    for shape, count in zip(mix.shapes, mix.count_S.tolist(), strict=True):
+        asked = PodShape(shape.cpu_milli, shape.memory_bytes, shape.gpu_milli, shape.gpu_count, shape.gpu_models)
+        pods[asked] = pods.get(asked, 0) + count
+    shapes = sorted(pods, key=lambda s: (s.gpu_count, s.gpu_milli, s.cpu_milli, s.memory_bytes, s.gpu_models))
+    return replace(mix, shapes=tuple(shapes), count_S=np.array([pods[shape] for shape in shapes], np.int64))
 
 
 def race(policies: Sequence[Priced], rehearsal: Rehearsal) -> tuple[int, float]:

@@ -17,7 +17,7 @@ from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Norm
 from pilotage.policies.heuristics import FGD, Heuristic
 from pilotage.policies.practice import practised, usual_runs
 from pilotage.policies.priced import FEATURES, Priced
-from pilotage.policies.rehearsal import Rehearsal, race
+from pilotage.policies.rehearsal import Rehearsal, plain_mix, race
 
 KEPT = 64  # mixes
 CLEARLY_BETTER = 0.2  # percent of capacity; less may be chance
@@ -37,6 +37,7 @@ class Rehearsed:
     ready: dict[object, Priced | Heuristic] = field(default_factory=dict, compare=False, repr=False)
 
     def prepare(self, mix: WorkloadMix) -> Priced | Heuristic:
+        mix = plain_mix(mix)
         known = (mix.shapes, mix.count_S.tobytes(), mix.models, mix.cluster, mix.typical)
         if known not in self.ready:
             while len(self.ready) >= KEPT:
