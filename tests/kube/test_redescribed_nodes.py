@@ -1,12 +1,12 @@
-"""Nodes that get other labels or taints are taken in where they are: nothing else is looked at again, and what comes out
-is what a cache would say that had never known them otherwise."""
+"""Nodes that get other labels or taints are taken in where they are: what comes out is what a cache would say that had
+never known them otherwise."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pilotage.kube.cache import ClusterCache
@@ -37,6 +37,7 @@ def eligible(cache: ClusterCache, rows: KeptRows) -> list[list[bool]]:
     return [rows.row("any", shape).view.shapes.eligible_KN[0].tolist() for shape in SHAPES]
 
 
+@settings(deadline=None)  # the first one loads kernels
 @given(st.lists(st.lists(changes, min_size=1, max_size=4), max_size=5))
 def test_changed_in_place_is_as_new(steps: list[list[tuple[int, set[Taint], tuple[tuple[str, str], ...]]]]) -> None:
     cache, nodes = ClusterCache(), list(NODES)
