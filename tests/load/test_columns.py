@@ -75,13 +75,13 @@ def batch(node_NF: FloatArray, **pod: float) -> DecisionBatch:
 def test_the_node_with_the_least_is_preferred(policy: str, column: str) -> None:
     node_NF = np.zeros((3, len(NODE_FEATURES)))
     node_NF[:, NODE_FEATURES.index(column)] = [5.0, 1.0, 3.0]
-    assert score_candidates(find_policy(policy), batch(node_NF)).total_N.argsort().tolist() == [0, 2, 1]
+    assert score_candidates(find_policy(policy), batch(node_NF)).totals().argsort().tolist() == [0, 2, 1]
 
 
 def test_latency_counts_from_the_soft_limit_to_the_hard_one_and_beyond() -> None:
     node_NF = np.zeros((3, len(NODE_FEATURES)))
     node_NF[:, NODE_FEATURES.index("load_latency")] = [0.010, 0.040, 0.500]
-    total_N = score_candidates(find_policy("latency"), batch(node_NF, latency_soft=0.02, latency_hard=0.06)).total_N
+    total_N = score_candidates(find_policy("latency"), batch(node_NF, latency_soft=0.02, latency_hard=0.06)).totals()
     assert total_N[0] == 1.0  # below the soft limit
     assert total_N[1] == pytest.approx(0.5)
     assert total_N[2] < 0.0

@@ -41,7 +41,7 @@ def batch(feasible: list[bool] | None = None) -> DecisionBatch:
 
 
 def totals(policy: Policy, feasible: list[bool] | None = None) -> list[float]:
-    return [float(total) for total in score_candidates(policy, batch(feasible)).total_N]
+    return [float(total) for total in score_candidates(policy, batch(feasible)).totals()]
 
 
 INFEASIBLE = -np.inf

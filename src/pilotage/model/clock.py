@@ -58,7 +58,8 @@ class VirtualClock:
 
 def timestamp(moment: datetime, *, micro: bool = False) -> str:
     """RFC 3339 in UTC, as the API server writes it."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+    text = moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds" if micro else "seconds")
+    return f"{text}Z"
 
 
 def parse_timestamp(text: str) -> datetime:

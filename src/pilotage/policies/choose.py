@@ -16,11 +16,15 @@ from pilotage.policies.api import DecisionBatch, DeviceRule, Policy, ask
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of one decision: raw, after normalisation, and the device each is for (-1 = the device rule)."""
+    """Scores of one decision as the policy gave them, and the device each is for (-1 = the device rule)."""
 
     raw_N: FloatArray
-    total_N: FloatArray
     device_N: IntArray
+    minmax: bool
+
+    def totals(self) -> FloatArray:
+        """After normalisation."""
+        return total_scores(self.raw_N[None], self.minmax)
 
 
 def score_candidates(policy: Policy, batch: DecisionBatch) -> Scores:
@@ -32,7 +36,7 @@ def score_candidates(policy: Policy, batch: DecisionBatch) -> Scores:
     if not np.isfinite(raw_BN[0, feasible_N]).all():
         raise PolicyError(f"{policy.name}: a candidate's score is not a finite number")
     raw_BN[0, ~feasible_N] = INFEASIBLE
-    return Scores(raw_BN[0], total_scores(raw_BN, policy.normalise == "minmax"), device_BN[0])
+    return Scores(raw_BN[0], device_BN[0], policy.normalise == "minmax")
 
 
 def total_scores(raw_KN: FloatArray, minmax: bool) -> FloatArray:

@@ -68,7 +68,7 @@ def rank_candidates(
 ) -> tuple[Candidate, ...]:
     """Every candidate with its scores, in the order in which the chooser prefers them. Wishes of the pod are added."""
     parts, weights = (policy.parts, policy.weights) if isinstance(policy, WeightedSum) else ((policy,), (1.0,))
-    scored = [score_candidates(part, batch) for part in parts]
+    scored = [(scores.raw_N, scores.totals()) for scores in (score_candidates(part, batch) for part in parts)]
     minmax = policy.normalise == "minmax" or wish_N is not None
     total_N = total_scores(score_candidates(policy, batch).raw_N[None], minmax)
     if wish_N is not None:
@@ -81,8 +81,8 @@ def rank_candidates(
             rank=int(rank_N[n]),
             total=float(total_N[n]),
             scores={
-                part.name: (float(scores.raw_N[n]), float(weight * scores.total_N[n]))
-                for part, weight, scores in zip(parts, weights, scored, strict=True)
+                part.name: (float(raw_N[n]), float(weight * own_N[n]))
+                for part, weight, (raw_N, own_N) in zip(parts, weights, scored, strict=True)
             }
             | ({} if wish_N is None else {"wishes": (float(wish_N[n]), float(wish_N[n]))}),
         )

@@ -132,7 +132,7 @@ class Cycle:
         if promised >= 0 and np.isfinite(total_N[promised]):  # others left it for this pod
             total_N = np.where(np.arange(len(total_N)) == promised, total_N, INFEASIBLE)
         n, devices = choose(policy, shape, view, row, draw, cache.rank_N, total_N)
-        reasons = count_reasons(shape, view, cache, taken)
+        reasons = () if np.isfinite(total_N).all() else count_reasons(shape, view, cache, taken)
         if n < 0:
             return Unschedulable(reasons, len(cache.state.nodes))
         choice = self._choice(policy, total_N, reasons)

@@ -26,8 +26,8 @@ SHOWN = ("time", "instance", "policy", "node", "devices", "score", "best", "cand
 
 def annotation(decision: Decision) -> dict[str, str]:
     """To travel with the binding: the API server writes both at once, so it costs no request."""
-    given = decision.as_dict()
-    kept = {name: given[name] for name in (*SHOWN, "gang", "victims") if given[name] not in ("", (), None)}
+    given = ((name, getattr(decision, name)) for name in (*SHOWN, "gang", "victims"))
+    kept = {name: value for name, value in given if value not in ("", (), None)}
     return {ANNOTATION: orjson.dumps(kept).decode()}
 
 
