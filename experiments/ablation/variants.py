@@ -17,7 +17,7 @@ from pilotage.model.workload import FloatArray
 from pilotage.policies.architectures import Architecture
 from pilotage.policies.checkpoints import Checkpoint, write_checkpoint
 from pilotage.policies.leftover_prices import FUNCTIONS
-from pilotage.policies.practice import practised, usual_runs
+from pilotage.policies.practice import practised, usual_orders, usual_runs
 from pilotage.policies.priced import LAYOUT, parts_of
 from pilotage.policies.registry import find_policy
 from pilotage.policies.rehearsal import Rehearsal, race
@@ -45,7 +45,7 @@ def variants(policy: Rehearsed, rehearsal: Rehearsal) -> dict[str, FloatArray]:
     """Parameters by what is missing."""
     chosen, _ = race(policy.valuations, rehearsal)
     start = policy.valuations[chosen]
-    whole, _ = practised(start, policy.valuations, rehearsal, usual_runs(rehearsal))
+    whole, _ = practised(start, policy.valuations, rehearsal, usual_runs(rehearsal), usual_orders(rehearsal))
     found = {
         "nothing": whole.parameters,
         "practice": start.parameters,

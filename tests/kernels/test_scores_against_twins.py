@@ -26,6 +26,7 @@ from pilotage.kernels.features import (
     encode_all,
 )
 from pilotage.kernels.features import random_unit as quick_random_unit
+from pilotage.kernels.prices import STANDING
 from pilotage.model.cluster import ClusterState
 from pilotage.model.workload import FloatArray, IntArray, PodShape
 from pilotage.policies.encode import encode_nodes, pod_features
@@ -136,6 +137,7 @@ def test_score_of_a_rule_equals_its_twin(
         feasible_N[None],
         out_BN,
         device_BN,
+        np.zeros(STANDING),
     )
     for n, view in enumerate(views):
         if feasible_N[n]:

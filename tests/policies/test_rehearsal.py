@@ -11,7 +11,7 @@ import pytest
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.workload import PodShape
 from pilotage.policies.api import WorkloadMix
-from pilotage.policies.practice import TOGETHER, practised, usual_runs
+from pilotage.policies.practice import TOGETHER, practised, usual_orders, usual_runs
 from pilotage.policies.priced import LAYOUT, Priced
 from pilotage.policies.registry import find_policy
 from pilotage.policies.rehearsal import Rehearsal, race
@@ -65,10 +65,10 @@ def test_the_first_of_equals_is_taken(good: Priced) -> None:
 def test_practice_never_ends_below_its_start_and_is_repeatable(good: Priced, bad: Priced) -> None:
     rehearsal = Rehearsal(mix_on(NODES))
     before = np.mean([rehearsal.value(bad, order) for order in range(6)])
-    found, value = practised(bad, (good, bad), rehearsal, 120)
+    found, value = practised(bad, (good, bad), rehearsal, 120, 6)
     assert value > before  # there is much to better
     assert value == pytest.approx(np.mean([rehearsal.value(found, order) for order in range(6)]))
-    again, _ = practised(bad, (good, bad), Rehearsal(mix_on(NODES)), 120)
+    again, _ = practised(bad, (good, bad), Rehearsal(mix_on(NODES)), 120, 6)
     assert (again.parameters == found.parameters).all()
 
 
@@ -83,6 +83,15 @@ def test_values_are_those_of_whole_runs(good: Priced) -> None:
     first = rehearsal.value(good, 0)
     rehearsal.value(replace(good, parameters=-good.parameters), 0)
     assert rehearsal.value(good, 0) == first == Rehearsal(mix_on(NODES)).value(good, 0)
+
+
+def test_nodes_of_a_rehearsal_take_as_many_pods_as_the_real_ones(good: Priced) -> None:
+    """With fewer, pods would fail for want of places that are there."""
+    roomy = [replace(node, pods=2000) for node in NODES]
+    tiny = (PodShape(10, 2**20), PodShape(100, 2**20, 250, 1))
+    found = Rehearsal(mix_on(roomy, tiny, np.array([4000, 160])))._stage(0)
+    assert found.by_fgd.failed_cpu == 0
+    assert Rehearsal(mix_on(NODES, tiny, np.array([4000, 160])))._stage(0).by_fgd.failed_cpu > 0
 
 
 def test_the_order_of_nodes_plays_no_part(good: Priced, bad: Priced) -> None:
@@ -120,7 +129,8 @@ def test_a_prepared_policy_comes_from_the_chosen_valuation_and_is_kept(good: Pri
     policy, mix = Rehearsed("both@1", (bad, good)), mix_on(NODES)
     ready = policy.prepare(mix)
     assert isinstance(ready, Priced)
-    found, _ = practised(good, (bad, good), Rehearsal(mix), usual_runs(Rehearsal(mix)))
+    rehearsal = Rehearsal(mix)
+    found, _ = practised(good, (bad, good), rehearsal, usual_runs(rehearsal), usual_orders(rehearsal))
     assert (ready.prices == found.prepare(mix).prices).all()
     assert ready.summary.endswith("from valuation 2 of 2")
     assert policy.prepare(mix_on(NODES)) is ready

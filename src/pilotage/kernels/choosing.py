@@ -14,7 +14,7 @@ import numpy as np
 from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.kernels.feasibility import FITS, ShapeArrays, obstacle
 from pilotage.kernels.fragmentation import Typical
-from pilotage.kernels.prices import Standing, priced_best_device, standing_of
+from pilotage.kernels.prices import STANDING, priced_best_device, stand
 from pilotage.kernels.scoring import FLEETING, PRICED, fleeting_score, score_node
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
@@ -22,6 +22,7 @@ from pilotage.model.workload import BoolArray, FloatArray, IntArray
 INFEASIBLE = -np.inf
 CACHE_BYTES = 256 * 1024 * 1024
 MIN_ROWS = 4
+MANY_NODES = 20_000
 
 # How rows become a decision.
 BY_BLOCKS, BY_SCAN = range(2)
@@ -51,7 +52,7 @@ class ScoreCache(NamedTuple):
     newest_N: IntArray  # number of each node's newest change
     counters_2: IntArray  # changes so far, questions so far
     total_N: FloatArray  # scratch
-    standing_NX: FloatArray  # of nodes as they are (prices.Standing)
+    standing_NX: FloatArray  # of nodes as they are (prices.stand)
     standing_of_N: IntArray  # number of the change that this was found after
 
 
@@ -70,19 +71,21 @@ def empty_cache(nodes: int, shapes: int, rules: Rules | None, cache_bytes: int =
         asked_C=np.zeros(rows, np.int64),
         seen_C=np.zeros(rows, np.int64),
         score_CKN=np.full((rows, planes, nodes), INFEASIBLE),
-        block_CB=np.full((rows, -(-nodes // block_size(nodes))), INFEASIBLE),
+        block_CB=np.full((rows, -(-nodes >> block_bits(nodes))), INFEASIBLE),
         changed_L=np.zeros(max(nodes, 1), np.int64),
         newest_N=np.zeros(nodes, np.int64),
         counters_2=np.zeros(2, np.int64),
         total_N=np.zeros(nodes),
-        standing_NX=np.zeros((nodes, len(Standing._fields))),
+        standing_NX=np.zeros((nodes, STANDING)),
         standing_of_N=np.full(nodes, -1, np.int64),
     )
 
 
 @kernel
-def block_size(nodes: int) -> int:
-    return max(8, int(nodes**0.5))
+def block_bits(nodes: int) -> int:
+    """A block has two to the power of this many nodes: who changes is often the best of its block, and all others of it
+    are looked at then; the maxima of all blocks are looked at for every decision."""
+    return 4 if nodes < MANY_NODES else 7
 
 
 @inlined_inner
@@ -138,8 +141,10 @@ def refresh(
     cache.seen_C[c] = changes
     everything = seen < 0 or changes - seen > nodes
     score_KN, block_B = cache.score_CKN[c], cache.block_CB[c]
+    place = 0 if everything else seen % nodes
     for i in range(nodes if everything else changes - seen):
-        n = i if everything else cache.changed_L[(seen + i) % nodes]
+        n = i if everything else cache.changed_L[place]
+        place = place + 1 if place + 1 < nodes else 0
         if cache.newest_N[n] <= seen if everything else cache.newest_N[n] != seen + i + 1:
             continue  # unchanged, or changed again later: once is enough
         before, total = score_KN[0, n], 0.0
@@ -168,17 +173,16 @@ def priced_score(
     cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, cache: ScoreCache, n: int
 ) -> float:
     """Score of rule PRICED; how the node stands was found once for all shapes."""
-    row = cache.standing_NX[n]
+    stands_X = cache.standing_NX[n]
     if cache.standing_of_N[n] != cache.newest_N[n]:
         cache.standing_of_N[n] = cache.newest_N[n]
-        row[0], row[1], row[2], row[3], row[4] = standing_of(rules.prices, node_NF, n)
-    standing = Standing(row[0], row[1], row[2], row[3], row[4])
-    return priced_best_device(rules.prices, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND, standing)[0]
+        stand(rules.prices, node_NF, n, stands_X)
+    return priced_best_device(rules.prices, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND, stands_X)[0]
 
 
 @inlined_inner
 def update_block(score_N: FloatArray, block_B: FloatArray, n: int, before: float) -> None:
-    b = n // block_size(score_N.shape[0])
+    b = n >> block_bits(score_N.shape[0])
     if score_N[n] >= block_B[b]:
         block_B[b] = score_N[n]
     elif before == block_B[b]:
@@ -187,9 +191,9 @@ def update_block(score_N: FloatArray, block_B: FloatArray, n: int, before: float
 
 @inlined_inner
 def block_maximum(score_N: FloatArray, b: int) -> float:
-    size = block_size(score_N.shape[0])
+    bits = block_bits(score_N.shape[0])
     highest = INFEASIBLE
-    for n in range(b * size, min((b + 1) * size, score_N.shape[0])):
+    for n in range(b << bits, min((b + 1) << bits, score_N.shape[0])):
         highest = max(highest, score_N[n])
     return highest
 
@@ -202,7 +206,7 @@ def best_by_blocks(score_N: FloatArray, block_B: FloatArray) -> int:
             best = b
     if block_B[best] == INFEASIBLE:
         return -1
-    n = best * block_size(score_N.shape[0])
+    n = best << block_bits(score_N.shape[0])
     while score_N[n] != block_B[best]:
         n += 1
     return n

@@ -9,12 +9,10 @@ look-ups per device. The score of a placement is V(after) - V(before), plus a li
 after it, with a row of weights for each class of pod. Two weights of a pod without GPU depend on its bulk, the part of
 a node's CPU that it takes.
 
-What a placement starts from is the same for every pod: `standing_of` a node, found once per change of it.
+What a placement starts from is the same for every pod: how the node stands (`stand`), found once per change of it.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -102,50 +100,55 @@ def table_at(prices: FloatArray, table: int, ratio: float) -> float:
     return prices[table + k] + (position - k) * (prices[table + k + 1] - prices[table + k])
 
 
+# How a node stands before a pod comes, columns of a row: what one would have to divide by for every pod (1 / GPU free,
+# 1 / (1 + GPU free), 1 / capacities), and for each class of pod all of its score that the pod itself plays no part in.
+PER_GPU, PER_GPU_MORE, PER_CPU, PER_MEMORY, PER_DEVICE, START = range(6)
+STANDING = START + 4
+
+
 @inlined_inner
 def shared_value(
-    prices: FloatArray, node_NF: FloatArray, n: int, left: tuple[float, float, float, float], per: Standing
+    prices: FloatArray,
+    node_NF: FloatArray,
+    n: int,
+    left: tuple[float, float, float, float, float],
+    stands_X: FloatArray,
 ) -> float:
-    """V of node n without the terms of its devices, with so much CPU, memory and GPU left; last of them 1 / GPU."""
-    cpu, memory, gpus, per_gpu = left
+    """V of node n without the terms of its devices. `left`: CPU, memory, GPU, 1 / GPU and 1 / (1 + GPU)."""
+    cpu, memory, gpus, per_gpu, per_gpu_more = left
     step = BY_CPU + 3 * min(max(int(cpu), 0) // CPU_STEP, CPU_STEPS - 1)
     value = prices[step]
     if prices[SCALES + 2] != 0.0:
-        value += table_at(prices, CPU_SHARE, cpu * per.cpu)
-        value += table_at(prices, MEMORY_SHARE, memory * per.memory)
+        value += table_at(prices, CPU_SHARE, cpu * stands_X[PER_CPU])
+        value += table_at(prices, MEMORY_SHARE, memory * stands_X[PER_MEMORY])
     if gpus > 0.0:
         value += gpus * (
             table_at(prices, CPU_RATIO, cpu * prices[SCALES] * per_gpu)
             + table_at(prices, MEMORY_RATIO, memory * prices[SCALES + 1] * per_gpu)
             + prices[step + 1]
-            + prices[step + 2] / (1.0 + gpus)
+            + prices[step + 2] * per_gpu_more
             + prices[min(MODELS + int(node_NF[n, GPU_MODEL]) + 1, prices.shape[0] - 1)]  # a model nobody knew of
         )
     return value
 
 
-class Standing(NamedTuple):
-    """A node as it is: V without the terms of its devices, and what one would have to divide by for every pod."""
-
-    worth: float
-    gpu: float  # 1 / free GPU, devices
-    cpu: float  # 1 / capacity
-    memory: float
-    device: float
-
-
 @inlined_inner
-def standing_of(prices: FloatArray, node_NF: FloatArray, n: int) -> Standing:
-    gpus = node_NF[n, GPU_FREE] * 0.001
-    per = Standing(
-        0.0,
-        inverse(gpus),
-        inverse(node_NF[n, CPU_CAPACITY]),
-        inverse(node_NF[n, MEMORY_CAPACITY]),
-        inverse(node_NF[n, GPU_COUNT]),
-    )
-    left = (node_NF[n, CPU_FREE], node_NF[n, MEMORY_FREE], gpus, per.gpu)
-    return Standing(shared_value(prices, node_NF, n, left, per), per.gpu, per.cpu, per.memory, per.device)
+def stand(prices: FloatArray, node_NF: FloatArray, n: int, stands_X: FloatArray) -> None:
+    """Writes how the node stands."""
+    gpus, count, idle = node_NF[n, GPU_FREE] * 0.001, node_NF[n, GPU_COUNT], node_NF[n, GPU_IDLE]
+    stands_X[PER_GPU], stands_X[PER_GPU_MORE] = inverse(gpus), inverse(1.0 + gpus)
+    stands_X[PER_CPU], stands_X[PER_MEMORY] = inverse(node_NF[n, CPU_CAPACITY]), inverse(node_NF[n, MEMORY_CAPACITY])
+    stands_X[PER_DEVICE] = inverse(count)
+    left = (node_NF[n, CPU_FREE], node_NF[n, MEMORY_FREE], gpus, stands_X[PER_GPU], stands_X[PER_GPU_MORE])
+    worth = shared_value(prices, node_NF, n, left, stands_X)
+    untouched = node_NF[n, CPU_FREE] == node_NF[n, CPU_CAPACITY] and idle == count
+    for kind in range(4):
+        first = WEIGHTS + kind * len(FIGURES)
+        start = (prices[first + IDLE] * idle + prices[first + SIZE] * count) / MOST_DEVICES - worth
+        stands_X[START + kind] = start + prices[first + UNTOUCHED] if untouched else start
+    # A pod without GPU leaves the GPUs as they are.
+    full = 0.0 if gpus > 0.0 else prices[WEIGHTS + FULL]
+    stands_X[START] += prices[WEIGHTS + GPU_LEFT] * gpus / MOST_DEVICES + full
 
 
 @inlined_inner
@@ -202,36 +205,36 @@ def priced_share_device(
 
 @inlined
 def priced_best_device(
-    prices: FloatArray, pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int, left_ND: IntArray, per: Standing
+    prices: FloatArray, pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int, left_ND: IntArray, stands_X: FloatArray
 ) -> tuple[float, int]:
-    """Score of the pod on the node, and the device of a share pod (-1 for others). `per`: `standing_of` the node."""
+    """Score of the pod on the node, and the device of a share pod (-1 for others). `stands_X`: by `stand`."""
     milli, wanted = int(pod_PF[p, POD_GPU_MILLI]), int(pod_PF[p, POD_GPU_COUNT])
-    first = WEIGHTS + pod_class(milli, wanted) * len(FIGURES)
+    kind = pod_class(milli, wanted)
+    first, score, device = WEIGHTS + kind * len(FIGURES), stands_X[START + kind], -1
     cpu = node_NF[n, CPU_FREE] - pod_PF[p, POD_CPU]
     memory = node_NF[n, MEMORY_FREE] - pod_PF[p, POD_MEMORY]
     gpus = (node_NF[n, GPU_FREE] - milli * wanted) * 0.001
-    per_gpu = per.gpu if wanted == 0 else inverse(gpus)
-    count, idle = int(node_NF[n, GPU_COUNT]), int(node_NF[n, GPU_IDLE])
-    score, device = shared_value(prices, node_NF, n, (cpu, memory, gpus, per_gpu), per) - per.worth, -1
-    if wanted == 1 and milli < 1000:
-        change, device = best_share_device(prices, first, node_NF, n, left_ND, milli)
-        score += change
-    elif wanted > 0:
-        score += several_devices(prices, first, node_NF, n, left_ND, milli, wanted)
-    score += prices[first + IDLE] * idle / MOST_DEVICES
-    cpu_share, memory_share = cpu * per.cpu, memory * per.memory
     of_cpu, of_ratio = prices[first + CPU_LEFT], prices[first + CPU_PER_GPU]
+    per_gpu, per_gpu_more = stands_X[PER_GPU], stands_X[PER_GPU_MORE]
     if wanted == 0:
         bulk = min(pod_PF[p, POD_CPU] * prices[BULK], MOST_BULK)
         of_ratio, of_cpu = of_ratio + bulk * prices[BULK + 1], of_cpu + bulk * prices[BULK + 2]
-    score += of_cpu * cpu * prices[SCALES] / MOST_DEVICES + prices[first + MEMORY_LEFT] * memory_share
-    score += (prices[first + GPU_LEFT] * gpus + prices[first + SIZE] * count) / MOST_DEVICES
-    score += prices[first + IMBALANCE] * abs(cpu_share - gpus * per.device)
-    score += prices[first + SKEW] * (memory_share - cpu_share)
-    if node_NF[n, CPU_FREE] == node_NF[n, CPU_CAPACITY] and idle == count:
-        score += prices[first + UNTOUCHED]
-    if gpus > 0.0:
-        score += of_ratio * min(cpu * prices[SCALES] * per_gpu, MOST_CPU_RATIO)
     else:
-        score += prices[first + FULL]
+        both = inverse(gpus * (1.0 + gpus))  # one division for two
+        per_gpu, per_gpu_more = both * (1.0 + gpus), both * gpus
+        score += prices[first + GPU_LEFT] * gpus / MOST_DEVICES
+        if gpus <= 0.0:
+            score += prices[first + FULL]
+        if kind == 1:
+            change, device = best_share_device(prices, first, node_NF, n, left_ND, milli)
+            score += change
+        else:
+            score += several_devices(prices, first, node_NF, n, left_ND, milli, wanted)
+    score += shared_value(prices, node_NF, n, (cpu, memory, gpus, per_gpu, per_gpu_more), stands_X)
+    cpu_share, memory_share, cpu_asked = cpu * stands_X[PER_CPU], memory * stands_X[PER_MEMORY], cpu * prices[SCALES]
+    score += of_cpu * cpu_asked / MOST_DEVICES + prices[first + MEMORY_LEFT] * memory_share
+    score += prices[first + IMBALANCE] * abs(cpu_share - gpus * stands_X[PER_DEVICE])
+    score += prices[first + SKEW] * (memory_share - cpu_share)
+    if gpus > 0.0:
+        score += of_ratio * min(cpu_asked * per_gpu, MOST_CPU_RATIO)
     return score, device

@@ -106,6 +106,7 @@ class NodeKind(NamedTuple):
 
     cpu_milli: int
     memory_bytes: int
+    pods: int  # that one of them may have
     gpu_count: int
     gpu_model: str
     nodes: int
@@ -134,13 +135,13 @@ class ClusterSize:
 
 def _kinds_of(state: ClusterState) -> tuple[NodeKind, ...]:
     arrays = state.arrays
-    columns = (arrays.capacity_NR[:, 0], arrays.capacity_NR[:, 1], arrays.device_count_N, arrays.model_N)
+    columns = (*arrays.capacity_NR[:, :3].T, arrays.device_count_N, arrays.model_N)
     rows = np.column_stack(columns).astype(">i8")  # whose bytes sort as the numbers do
-    alike, nodes = np.unique(rows.view("V32").ravel(), return_counts=True)
+    alike, nodes = np.unique(rows.view("V40").ravel(), return_counts=True)
     return tuple(
-        NodeKind(cpu, memory, devices, state.models[model] if model >= 0 else "", number)
-        for (cpu, memory, devices, model), number in zip(
-            alike.view(">i8").reshape(-1, 4).tolist(), nodes.tolist(), strict=True
+        NodeKind(cpu, memory, pods, devices, state.models[model] if model >= 0 else "", number)
+        for (cpu, memory, pods, devices, model), number in zip(
+            alike.view(">i8").reshape(-1, 5).tolist(), nodes.tolist(), strict=True
         )
     )
 

@@ -17,8 +17,9 @@ from pilotage.policies.priced import LAYOUT, Priced
 from pilotage.policies.rehearsal import Rehearsal
 
 DECISIONS = 2_000_000  # in all runs together
-FEWEST_RUNS, MOST_RUNS = 60, 300
-ORDERS = 6
+FEWEST_RUNS, MOST_RUNS = 60, 1500
+FEWEST_ORDERS, MOST_ORDERS = 6, 16
+ENOUGH_PODS = 60_000  # in all orders together: with fewer, what helped by chance is taken for better
 SLACK = 0.02  # percent of capacity by which a variant may lie behind, for each order that it has still before it
 
 # Parts that mean something only together.
@@ -48,8 +49,12 @@ def usual_runs(rehearsal: Rehearsal) -> int:
     return min(max(DECISIONS // max(rehearsal.pods, 1), FEWEST_RUNS), MOST_RUNS)
 
 
+def usual_orders(rehearsal: Rehearsal) -> int:
+    return min(max(ENOUGH_PODS // max(rehearsal.pods, 1), FEWEST_ORDERS), MOST_ORDERS)
+
+
 def practised(
-    start: Priced, others: Sequence[Priced], rehearsal: Rehearsal, runs: int, orders: int = ORDERS
+    start: Priced, others: Sequence[Priced], rehearsal: Rehearsal, runs: int, orders: int
 ) -> tuple[Priced, float]:
     """The best variant of `start` that was found, and its value in the rehearsal; `others` lend their parts."""
     best = _Tried(start.parameters, rehearsal, start, orders)

@@ -7,14 +7,14 @@ what was lost while there was room (before L0), and refused pods without GPU or 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 from pilotage.kernels.feasibility import ShapeArrays
 from pilotage.model.workload import GPU_MILLI, IntArray, within_load
 
 L0_OF_BASELINE = 0.96  # the forced load of the packing bound, by convention, of the allocation that FGD reaches
 TOLERATED_LOST = 0.1  # percent of capacity beyond the baseline's
-TOLERATED_FAILED = 0.0  # of the baseline's failed pods
-FEWEST_FAILED = 40  # a baseline that fails fewer counts as this
+FEWEST_FAILED = 25  # a baseline that fails fewer counts as this
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,12 @@ def refusals_of(shapes: ShapeArrays, shape_P: IntArray, node_P: IntArray, device
 
 
 def cost_of(own: Refusals, baseline: Refusals, of_failed: float) -> float:
-    """Of pods that the baseline would have placed; `of_failed`: of twice as many failed pods as it has."""
-    cpu = (own.failed_cpu - baseline.failed_cpu) / max(baseline.failed_cpu, FEWEST_FAILED)
-    multi = (own.failed_multi - baseline.failed_multi) / max(baseline.failed_multi, FEWEST_FAILED)
-    failed = max(0.0, cpu - TOLERATED_FAILED) + max(0.0, multi - TOLERATED_FAILED)
+    """Of pods that the baseline would have placed; `of_failed`: of FEWEST_FAILED more, where it fails few."""
+    failed = _excess(own.failed_cpu, baseline.failed_cpu) + _excess(own.failed_multi, baseline.failed_multi)
     return max(0.0, own.lost - baseline.lost - TOLERATED_LOST) + of_failed * failed
+
+
+def _excess(own: int, baseline: int) -> float:
+    """Beside chance: counts of many vary by the square root of what they are, so two in a hundred too many are worse
+    where thousands fail than where a few do."""
+    return max(0.0, own - baseline) / sqrt(max(baseline, FEWEST_FAILED) * FEWEST_FAILED)

@@ -30,7 +30,7 @@ MOST_PODS = 40_000
 FEWEST_ORDERS, MOST_ORDERS = 4, 8
 ENOUGH_PODS = 40_000  # in all orders together
 FINALISTS = 3
-COST_OF_FAILED = 8.0
+COST_OF_FAILED = 4.0
 
 
 class Rehearsal:
@@ -134,7 +134,7 @@ def _nodes_like(cluster: ClusterSize, random: np.random.Generator) -> list[Node]
     kind_N = np.repeat(np.arange(len(cluster.kinds)), [kind.nodes for kind in cluster.kinds])
     drawn = [cluster.kinds[k] for k in kind_N[random.permutation(len(kind_N))[:MOST_NODES]]]
     return [
-        Node(f"{n}", kind.cpu_milli, kind.memory_bytes, gpu_count=kind.gpu_count, gpu_model=kind.gpu_model)
+        Node(f"{n}", kind.cpu_milli, kind.memory_bytes, kind.pods, kind.gpu_count, kind.gpu_model)
         for n, kind in enumerate(drawn)
     ]
 

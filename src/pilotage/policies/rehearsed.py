@@ -15,12 +15,12 @@ from pilotage.kernels.choosing import Rules
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.policies.api import DecisionBatch, DeviceRule, FeatureSchema, Normalise, Scope, WorkloadMix
 from pilotage.policies.heuristics import FGD, Heuristic
-from pilotage.policies.practice import practised, usual_runs
+from pilotage.policies.practice import practised, usual_orders, usual_runs
 from pilotage.policies.priced import FEATURES, Priced
 from pilotage.policies.rehearsal import Rehearsal, plain_mix, race
 
 KEPT = 64  # mixes
-CLEARLY_BETTER = 0.2  # percent of capacity; less may be chance
+CLEARLY_BETTER = 0.02  # percent of capacity; less may be chance
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class Rehearsed:
         if len(self.valuations) == 1 or not rehearsal.anything_to_fill:
             return self.valuations[0].prepare(mix)
         chosen, _ = race(self.valuations, rehearsal)
-        found, value = practised(self.valuations[chosen], self.valuations, rehearsal, usual_runs(rehearsal))
+        start, runs, orders = self.valuations[chosen], usual_runs(rehearsal), usual_orders(rehearsal)
+        found, value = practised(start, self.valuations, rehearsal, runs, orders)
         if value < -CLEARLY_BETTER:
             return replace(FGD.prepare(mix), name=self.name, summary=f"{self.summary}; here FGD, which did better")
         told = f"{self.summary}; from valuation {chosen + 1} of {len(self.valuations)}"
