@@ -93,11 +93,6 @@ def claim_is_free(server: FakeServer) -> None:
     server.remove("alone")
 
 
-def class_goes(server: FakeServer) -> None:
-    server.put("nodes", a_node("n0", "4", labels={ZONE: "a"}, offered={"example.com/nic": "1"}))
-    server.remove("nic", "deviceclasses", "")
-
-
 SOMEWHERE = near("db", namespaceSelector={"matchLabels": {"team": "a"}})
 CASES: dict[str, tuple[Json, Callable[[FakeServer], None]]] = {
     "a friend is bound by us": ({"affinity": near("db")}, friend_comes),
@@ -113,7 +108,6 @@ CASES: dict[str, tuple[Json, Callable[[FakeServer], None]]] = {
     "a node can attach more": ({"volumes": claiming("disk")}, limit_is_raised),
     "a volume is detached": ({"volumes": claiming("disk")}, volume_is_detached),
     "a claim is free": ({"volumes": claiming("one")}, claim_is_free),
-    "a device class goes": ({"requests": {"cpu": "1", "example.com/nic": "1"}}, class_goes),
 }
 
 
@@ -122,7 +116,6 @@ def put_storage(server: FakeServer) -> None:
     server.put("csinodes", a_csi_node("n0", ebs=1))
     server.put("persistentvolumes", a_volume("pv-old", driver="ebs"))
     server.put("volumeattachments", an_attachment("old", "n0", "ebs", "pv-old"))
-    server.put("deviceclasses", {"metadata": {"name": "nic"}, "spec": {"extendedResourceName": "example.com/nic"}})
     server.put("persistentvolumeclaims", a_claim("new"))
     server.put("persistentvolumeclaims", a_claim("lost", "pv-lost"))
     far, disk = {"labels": {ZONE: "b"}}, {"driver": "ebs"}
@@ -166,6 +159,23 @@ def test_a_claim_wakes_those_that_name_it_and_nobody_else() -> None:
             await until(lambda: server.node_of("waits") == "n0", "it is bound")
             assert "uid-other" in scheduler.queue._parked
             assert sum(decision.pod == "default/other" for decision in scheduler.journal) == 1
+
+    run(test)
+
+
+def test_a_device_class_changes_what_a_pod_is_told() -> None:
+    async def test() -> None:
+        server = FakeServer()
+        async with scheduling(server) as (scheduler, _):
+            server.make("waits", requests={"cpu": "1", "example.com/nic": "1"})
+            await parked(scheduler, "waits")
+            await until(lambda: "1 Insufficient example.com/nic" in server.message("waits"), "nobody has it")
+            spec = {"extendedResourceName": "example.com/nic"}
+            server.put("deviceclasses", {"metadata": {"name": "nic"}, "spec": spec})
+            told = "example.com/nic of the device class 'nic' (DRA)"
+            await until(lambda: told in server.message("waits"), "the class has it")
+            server.remove("nic", "deviceclasses", "")
+            await until(lambda: "1 Insufficient example.com/nic" in server.message("waits"), "nobody has it again")
 
     run(test)
 

@@ -34,6 +34,7 @@ EVERYWHERE = frozenset(
         "vsphereVolume",
     )
 )
+_NOTHING = EVERYWHERE | {"name"}  # keys of a volume that ask for nothing
 # Kinds older than CSI whose disks a CSI driver attaches now: that driver, and the field that tells disks apart.
 MIGRATED = {
     "awsElasticBlockStore": ("ebs.csi.aws.com", "volumeID"),
@@ -88,16 +89,15 @@ def read_volumes(spec: Json, pod: str) -> tuple[PodVolumes, str]:
     """With a kind of volume that nobody here knows, "" where there is none."""
     claims, own, disks, unknown = [], [], [], ""
     for volume in spec.get("volumes") or ():
-        if "persistentVolumeClaim" in volume:
-            claims.append((volume["persistentVolumeClaim"] or {}).get("claimName") or "")
-        elif "ephemeral" in volume:
+        kind = next((key for key in volume if key not in _NOTHING), "")
+        if kind == "persistentVolumeClaim":
+            claims.append(volume[kind]["claimName"])
+        elif kind == "ephemeral":
             own.append(f"{pod}-{volume['name']}")
+        elif kind in MIGRATED or kind in EXCLUSIVE:
+            disks.append(_disk(kind, volume[kind]))
         else:
-            kind = next((key for key in sorted(volume) if key != "name" and key not in EVERYWHERE), "")
-            if kind in MIGRATED or kind in EXCLUSIVE:
-                disks.append(_disk(kind, volume[kind] or {}))
-            else:
-                unknown = unknown or kind
+            unknown = unknown or kind
     if not (claims or own or disks):
         return NO_VOLUMES, unknown
     return PodVolumes(tuple(dict.fromkeys(claims)), tuple(own), tuple(disks)), unknown
