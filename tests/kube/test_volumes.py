@@ -368,7 +368,7 @@ def test_a_resource_of_a_device_class_is_the_extenders(resource: str) -> None:
     assert undecided(read_pod(a_pod("other")), scene.cache) == ""
     # A node that has it by a device plugin is a candidate all the same.
     NodeFollower(scene.cache).changed(a_node("n3", "2", offered={resource: "1"}))
-    assert scene.cycle.attempt(pod) == Scheduled("n3")
+    assert scene.cycle.attempt(pod) == Scheduled("n3", 1 if resource == "nvidia.com/gpu" else 0)
     second = scene.cycle.attempt(read_pod(a_pod("second", requests={"cpu": "1", resource: "1"})))
     assert isinstance(second, Unschedulable)
     assert said in second.message
