@@ -20,8 +20,10 @@ from kube.objects import a_claim, a_csi_node, a_volume, an_attachment, claiming
 from lab.labs import a_lab, eventually, make_namespace
 from pilotage.kube.cache import ClusterCache, NamespaceFollower, NodeFollower, PodFollower
 from pilotage.kube.client import Client, Json
+from pilotage.kube.filters import FEATURES, by_rules
 from pilotage.kube.podview import read_pod
 from pilotage.kube.storage_following import storage_followers
+from pilotage.kube.volume_filters import IN_USE, TOO_MANY_VOLUMES, VOLUME_AFFINITY, VOLUME_ZONE
 from pilotage.lab.components import KUBELET_ALIVE, KUBELET_LABEL, LabSettings
 from pilotage.lab.controlplane import Lab, in_lab
 from pilotage.policies.registry import find_policy
@@ -329,8 +331,10 @@ async def make_disks(client: Client, source: random.Random, namespaces: list[str
             await client.create("/apis/storage.k8s.io/v1/volumeattachments", attachment)
 
 
-async def scenario(client: Client, recorder: Recorder, number: int) -> list[tuple[Json, set[str], set[str]]]:
-    """One cluster: each candidate with kube-scheduler's nodes and ours."""
+async def scenario(
+    client: Client, recorder: Recorder, number: int
+) -> tuple[list[tuple[Json, set[str], set[str]]], set[str]]:
+    """One cluster: each candidate with kube-scheduler's nodes and ours; and which filters had something to say."""
     source = random.Random(number)  # noqa: S311
     names = [f"c{number}-{i}" for i in range(NODES)]
     namespaces = [await make_namespace(client) for _ in range(2)]
@@ -369,21 +373,22 @@ async def scenario(client: Client, recorder: Recorder, number: int) -> list[tupl
         objects, _ = await client.list_all(path)
         follower.listed(objects)
     cycle = Cycle(cache, {"default-scheduler": find_policy("first-fit")})
-    found = []
+    found, reasons = [], set()
     for candidate in candidates:
-        theirs = recorder.asked.get(candidate["metadata"]["uid"], set())
-        found.append((candidate, theirs, set(cycle.candidates(read_pod(candidate)))))
+        theirs, pod = recorder.asked.get(candidate["metadata"]["uid"], set()), read_pod(candidate)
+        found.append((candidate, theirs, set(cycle.candidates(pod))))
+        reasons |= {reason for reason, _ in by_rules(pod, cache)}
     for namespace in namespaces:
         await client.delete(f"/api/v1/namespaces/{namespace}")
     for name in names:
         await client.delete(f"/api/v1/nodes/{name}")
-    return found
+    return found, reasons
 
 
 @pytest.mark.parametrize("number", range(CLUSTERS))
 def test_the_same_nodes_are_feasible(recorded: tuple[Lab, Recorder], number: int) -> None:
     lab, recorder = recorded
-    found = in_lab(lab, lambda client: scenario(client, recorder, number))
+    found, reasons = in_lab(lab, lambda client: scenario(client, recorder, number))
     wrong = [
         (candidate["metadata"]["name"], candidate["spec"], sorted(theirs), sorted(ours))
         for candidate, theirs, ours in found
@@ -392,6 +397,7 @@ def test_the_same_nodes_are_feasible(recorded: tuple[Lab, Recorder], number: int
     assert wrong == []
     assert any("overhead" in candidate["spec"] for candidate, _, _ in found)
     assert any("volumes" in candidate["spec"] and 0 < len(theirs) < NODES for candidate, theirs, _ in found)
+    assert reasons >= {IN_USE, TOO_MANY_VOLUMES, VOLUME_AFFINITY, VOLUME_ZONE, FEATURES}
     sizes = {len(theirs) for _, theirs, _ in found}
     assert 0 in sizes  # some fit nowhere,
     assert len(sizes) > 3  # and the others differ

@@ -101,11 +101,11 @@ def _beyond_limits(pod: PodView, cache: ClusterCache) -> BoolArray:
     new |= {disk.attached_as for disk in pod.rules.volumes.disks if disk.attached_as is not None}
     for driver, most in Counter(driver for driver, _ in new).items():
         for node, limit in volumes.limits.get(driver, {}).items():
-            attached = volumes.attached(node)
-            if attached.count[driver] + most <= limit:
-                continue  # for certain: most pods on most nodes
             n = cache.neighbours.number(node)
+            if n < 0 or volumes.attached(node).count[driver] + most <= limit:
+                continue  # most pods on most nodes
+            attached = volumes.attached(node)
             here = sum(one not in attached.by_pods for one in new if one[0] == driver)
-            if n >= 0 and here and attached.count[driver] + here > limit:
+            if here and attached.count[driver] + here > limit:
                 out_N[n] = True
     return out_N

@@ -114,6 +114,7 @@ class Volumes:
     def drop_csi_node(self, name: str) -> None:
         self._set_limits(name, {})
         del self.csi_nodes[name]
+        self._count_again((name,))  # nobody asks for it any more
 
     def _set_limits(self, node: str, limits: Mapping[str, int]) -> None:
         before = self.csi_nodes.get(node)
