@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kube.objects import a_pod
-from pilotage.kube.pod_rules import ports_conflict, read_rules
+from pilotage.kube.cache import ClusterCache
+from pilotage.kube.pod_rules import NO_RULES, ports_conflict, read_rules
 from pilotage.kube.podview import device_mask, gpu_index, read_pod
+from pilotage.kube.undecided import undecided
 from pilotage.model.constraints import ANYWHERE
 
 
@@ -93,18 +95,44 @@ def test_gangs(more: dict[str, object], group: str) -> None:
     [
         ({"resourceClaims": [{"name": "x"}]}, "claims devices"),
         ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "claims the volume 'c'"),
-        ({"volumes": [{"name": "v", "rbd": {}}]}, "uses a rbd volume"),
+        ({"volumes": [{"name": "v", "holographic": {}}]}, "uses a holographic volume"),
+        ({"requests": {"deviceclass.resource.kubernetes.io/gpu": "1"}}, "of the device class 'gpu' (DRA)"),
     ],
 )
 def test_what_is_not_decided_here_names_the_way(more: dict[str, object], said: str) -> None:
     pod = read_pod(a_pod("a", **more))
-    assert said in pod.problem
-    assert "extender" in pod.problem
+    why = undecided(pod, ClusterCache())
+    assert not pod.problem  # it can be read, and somebody else can place it
+    assert said in why
+    assert why.endswith("let kube-scheduler place the pod, with the extender")
 
 
-def test_volumes_that_are_everywhere_do_not_matter() -> None:
-    volumes = [{"name": "a", "emptyDir": {}}, {"name": "b", "projected": {}}]
-    assert not read_pod(a_pod("a", volumes=volumes)).problem
+@pytest.mark.parametrize("kind", ["emptyDir", "projected", "configMap", "secret", "hostPath", "csi", "nfs", "cephfs"])
+def test_volumes_that_are_everywhere_do_not_matter(kind: str) -> None:
+    assert read_pod(a_pod("a", volumes=[{"name": "a", kind: {}}])).rules is NO_RULES
+
+
+@pytest.mark.parametrize(
+    ("more", "features"),
+    [
+        ({"hostNetwork": True, "hostUsers": False}, ("UserNamespacesHostNetworkSupport",)),
+        ({"hostNetwork": True}, ()),
+        ({"hostNetwork": True, "hostUsers": True}, ()),
+        ({"hostUsers": False}, ()),
+        (
+            {"initContainers": [{"name": "i", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
+            ("RestartAllContainersOnContainerExits",),
+        ),
+        ({"initContainers": [{"name": "i", "restartPolicyRules": [{"action": "Restart"}]}]}, ()),
+    ],
+)
+def test_features_that_a_pod_needs(more: dict[str, object], features: tuple[str, ...]) -> None:
+    assert read_pod(a_pod("a", **more)).rules.features == features
+
+
+def test_names_of_extended_resources_are_kept_also_those_of_gpus() -> None:
+    asked = {"cpu": "1", "nvidia.com/gpu": "2", "example.com/nic": "1", "example.com/none": "0"}
+    assert read_pod(a_pod("a", requests=asked)).extended == ("example.com/nic", "nvidia.com/gpu")
 
 
 def test_ports_conflict_by_address_protocol_and_number() -> None:

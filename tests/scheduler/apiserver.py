@@ -24,6 +24,11 @@ LISTS = {
     "/api/v1/nodes": "nodes",
     "/api/v1/pods": "pods",
     "/apis/policy/v1/poddisruptionbudgets": "poddisruptionbudgets",
+    "/api/v1/persistentvolumeclaims": "persistentvolumeclaims",
+    "/api/v1/persistentvolumes": "persistentvolumes",
+    "/apis/storage.k8s.io/v1/csinodes": "csinodes",
+    "/apis/storage.k8s.io/v1/volumeattachments": "volumeattachments",
+    "/apis/resource.k8s.io/v1/deviceclasses": "deviceclasses",
 }
 GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 

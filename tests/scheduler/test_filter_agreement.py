@@ -16,16 +16,27 @@ from pathlib import Path
 
 import pytest
 
+from kube.objects import a_claim, a_csi_node, a_volume, an_attachment, claiming
 from lab.labs import a_lab, eventually, make_namespace
 from pilotage.kube.cache import ClusterCache, NamespaceFollower, NodeFollower, PodFollower
 from pilotage.kube.client import Client, Json
+from pilotage.kube.filters import FEATURES, by_rules
 from pilotage.kube.podview import read_pod
+from pilotage.kube.storage_following import storage_followers
+from pilotage.kube.volume_filters import IN_USE, TOO_MANY_VOLUMES, VOLUME_AFFINITY, VOLUME_ZONE
 from pilotage.lab.components import KUBELET_ALIVE, KUBELET_LABEL, LabSettings
 from pilotage.lab.controlplane import Lab, in_lab
 from pilotage.policies.registry import find_policy
 from pilotage.scheduler.cycle import Cycle
 
 CLUSTERS, NODES, PLACED, CANDIDATES = 10, 10, 14, 32
+DISKS = 12  # bound claims in the namespace of the candidates
+DRIVERS = ("one.csi.example.com", "two.csi.example.com")
+ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+RESTARTS_ALL = {
+    "restartPolicy": "Never",
+    "restartPolicyRules": [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}],
+}
 ZONES = ("a", "b", "c")
 APPS = ("web", "db", "cache")
 RUNTIMES = {"light": {"cpu": "250m"}, "heavy": {"cpu": "1500m", "memory": "2Gi"}}  # and their overhead
@@ -111,8 +122,43 @@ def a_node(source: random.Random, name: str) -> Json:
     spec: Json = {"taints": taints}
     if chance(source, 0.1):
         spec["unschedulable"] = True
+    if chance(source, 0.15):
+        labels[OLD_ZONE] = source.choice(ZONES)
     metadata = {"name": name, "labels": labels}
-    return {"metadata": metadata, "spec": spec, "status": {"allocatable": offered, "capacity": offered}}
+    status: Json = {"allocatable": offered, "capacity": offered}
+    if chance(source, 0.5):
+        status["declaredFeatures"] = ["RestartAllContainersOnContainerExits"]
+    return {"metadata": metadata, "spec": spec, "status": status}
+
+
+def a_disk(source: random.Random, name: str, namespace: str, nodes: list[str]) -> tuple[Json, Json]:
+    """A claim and its volume, bound as the controller would: it does not run in the lab."""
+    kind = source.randint(0, 5)
+    more: Json = {"hostPath": {"path": "/nowhere"}} if kind == 0 else {"driver": source.choice(DRIVERS)}
+    if chance(source, 0.3):
+        more["labels"] = {source.choice([ZONE, ZONE, OLD_ZONE]): source.choice(["a", "b", "a__b", "b__c", "c"])}
+    if chance(source, 0.3):
+        key, values = source.choice(
+            [("kubernetes.io/hostname", source.sample(nodes, 4)), ("disk", ["ssd"]), (ZONE, source.sample(ZONES, 2))]
+        )
+        more["terms"] = [{"matchExpressions": [{"key": key, "operator": "In", "values": values}]}]
+        if chance(source, 0.3):
+            more["terms"].append({"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["5"]}]})
+    if chance(source, 0.15):
+        more["handle"] = f"{namespace}-shared"
+    volume = a_volume(f"{namespace}-{name}", name, namespace=namespace, **more)
+    modes = ["ReadWriteOncePod"] if chance(source, 0.25) else ["ReadWriteMany"]
+    volume["spec"]["accessModes"] = modes
+    claim = a_claim(name, volume["metadata"]["name"], namespace=namespace, modes=modes)
+    return claim, volume
+
+
+def volumes_of(source: random.Random) -> list[Json]:
+    """Bound claims for the most part; one that is not bound, and one that is not there."""
+    names = [f"disk-{number}" for number in source.sample(range(DISKS), source.randint(1, 3))]
+    if chance(source, 0.07):
+        names.append(source.choice(["pending", "missing"]))
+    return [*claiming(*names), {"name": "scratch", "emptyDir": {}}]
 
 
 def label_selector(source: random.Random) -> Json:
@@ -174,7 +220,11 @@ def a_pod(source: random.Random, name: str, node: str | None = None) -> Json:
                 **({"hostIP": "127.0.0.1"} if chance(source, 0.4) else {}),
             }
         ]
+    if chance(source, 0.1):
+        container |= RESTARTS_ALL
     spec: Json = {"containers": [container], "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0}
+    if chance(source, 0.35):
+        spec["volumes"] = volumes_of(source)
     if chance(source, 0.2):
         spec["initContainers"] = [
             {
@@ -261,8 +311,30 @@ async def all_run(client: Client, namespaces: list[str]) -> bool | None:
     return True
 
 
-async def scenario(client: Client, recorder: Recorder, number: int) -> list[tuple[Json, set[str], set[str]]]:
-    """One cluster: each candidate with kube-scheduler's nodes and ours."""
+async def make_disks(client: Client, source: random.Random, namespaces: list[str], nodes: list[str]) -> None:
+    """What pods of both namespaces claim, and how much of it nodes can attach."""
+    for namespace in namespaces:
+        for number in range(DISKS):
+            claim, volume = a_disk(source, f"disk-{number}", namespace, nodes)
+            await client.create("/api/v1/persistentvolumes", volume)
+            await client.create(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", claim)
+        await client.create(
+            f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", a_claim("pending", namespace=namespace)
+        )
+    for node in nodes:
+        if chance(source, 0.8):
+            limits = {driver: source.choice([None, 1, 2, 3]) for driver in DRIVERS}
+            await client.create("/apis/storage.k8s.io/v1/csinodes", a_csi_node(node, **limits))
+        if chance(source, 0.3):
+            volume, driver = f"{namespaces[0]}-disk-{source.randrange(DISKS)}", source.choice(DRIVERS)
+            attachment = an_attachment(f"{node}-left", node, driver, volume)
+            await client.create("/apis/storage.k8s.io/v1/volumeattachments", attachment)
+
+
+async def scenario(
+    client: Client, recorder: Recorder, number: int
+) -> tuple[list[tuple[Json, set[str], set[str]]], set[str]]:
+    """One cluster: each candidate with kube-scheduler's nodes and ours; and which filters had something to say."""
     source = random.Random(number)  # noqa: S311
     names = [f"c{number}-{i}" for i in range(NODES)]
     namespaces = [await make_namespace(client) for _ in range(2)]
@@ -270,6 +342,7 @@ async def scenario(client: Client, recorder: Recorder, number: int) -> list[tupl
     for name in names:
         await client.create("/api/v1/nodes", a_node(source, name))
     await eventually(lambda: nodes_are_ready(client, names), "nodes are ready")
+    await make_disks(client, source, namespaces, names)
     for i in range(PLACED):
         body = a_pod(source, f"placed-{i}", source.choice(names))
         await client.create(f"/api/v1/namespaces/{source.choice(namespaces)}/pods", body)
@@ -292,28 +365,30 @@ async def scenario(client: Client, recorder: Recorder, number: int) -> list[tupl
     await eventually(looked_at, "kube-scheduler has looked at every candidate")
     cache = ClusterCache()
     for path, follower in (
-        ("namespaces", NamespaceFollower(cache)),
-        ("nodes", NodeFollower(cache)),
-        ("pods", PodFollower(cache)),
+        ("/api/v1/namespaces", NamespaceFollower(cache)),
+        ("/api/v1/nodes", NodeFollower(cache)),
+        *await storage_followers(client, cache, pytest.fail),
+        ("/api/v1/pods", PodFollower(cache)),
     ):
-        objects, _ = await client.list_all(f"/api/v1/{path}")
+        objects, _ = await client.list_all(path)
         follower.listed(objects)
     cycle = Cycle(cache, {"default-scheduler": find_policy("first-fit")})
-    found = []
+    found, reasons = [], set()
     for candidate in candidates:
-        theirs = recorder.asked.get(candidate["metadata"]["uid"], set())
-        found.append((candidate, theirs, set(cycle.candidates(read_pod(candidate)))))
+        theirs, pod = recorder.asked.get(candidate["metadata"]["uid"], set()), read_pod(candidate)
+        found.append((candidate, theirs, set(cycle.candidates(pod))))
+        reasons |= {reason for reason, _ in by_rules(pod, cache)}
     for namespace in namespaces:
         await client.delete(f"/api/v1/namespaces/{namespace}")
     for name in names:
         await client.delete(f"/api/v1/nodes/{name}")
-    return found
+    return found, reasons
 
 
 @pytest.mark.parametrize("number", range(CLUSTERS))
 def test_the_same_nodes_are_feasible(recorded: tuple[Lab, Recorder], number: int) -> None:
     lab, recorder = recorded
-    found = in_lab(lab, lambda client: scenario(client, recorder, number))
+    found, reasons = in_lab(lab, lambda client: scenario(client, recorder, number))
     wrong = [
         (candidate["metadata"]["name"], candidate["spec"], sorted(theirs), sorted(ours))
         for candidate, theirs, ours in found
@@ -321,6 +396,8 @@ def test_the_same_nodes_are_feasible(recorded: tuple[Lab, Recorder], number: int
     ]
     assert wrong == []
     assert any("overhead" in candidate["spec"] for candidate, _, _ in found)
+    assert any("volumes" in candidate["spec"] and 0 < len(theirs) < NODES for candidate, theirs, _ in found)
+    assert reasons >= {IN_USE, TOO_MANY_VOLUMES, VOLUME_AFFINITY, VOLUME_ZONE, FEATURES}
     sizes = {len(theirs) for _, theirs, _ in found}
     assert 0 in sizes  # some fit nowhere,
     assert len(sizes) > 3  # and the others differ

@@ -9,19 +9,23 @@ from typing import Any
 import pytest
 import yaml
 
+from kube.objects import a_claim, a_csi_node, a_volume, claiming
 from lab.labs import a_lab, eventually, pod
 from pilotage.kube.client import MERGE_PATCH, Client, Json
 from pilotage.kube.selectors import read_label_selector
+from pilotage.kube.storage import BIND_COMPLETED
+from pilotage.kube.volume_filters import IN_USE, TOO_MANY_VOLUMES, VOLUME_AFFINITY
 from pilotage.lab.components import LabSettings
 from pilotage.lab.controlplane import Lab
 from pilotage.lab.load import ensure
 from pilotage.lab.nodes import add, remove
 from pilotage.scheduler.run import Settings
 from scheduler.live import a_scheduler, condition
-from scheduler.test_live import all_bound, for_test, live, make, own_nodes, pods_of
+from scheduler.test_live import add_ready, all_bound, for_test, live, make, own_nodes, pods_of
 
 POLICY = Path(__file__).resolve().parents[2] / "deploy" / "opt-in" / "mutating-admission-policy.yaml"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+CLAIMS = "/api/v1/namespaces/{}/persistentvolumeclaims"
 TWO_PROFILES = "profiles:\n- schedulerName: default-scheduler\n- schedulerName: pilotage\n"
 
 
@@ -65,7 +69,7 @@ def test_claims_are_sent_to_the_extender(lab: Lab, kind: str) -> None:
         devices = [{"name": "gpu", "resourceClaimName": "one"}]
         claims: dict[str, Any] = {"volumes": volumes} if kind == "volume" else {"resourceClaims": devices}
         expected = {
-            "volume": "claims the volume 'disk', which this scheduler does not decide about",
+            "volume": "claims the volume 'disk', which is not bound yet, and this scheduler binds no volumes",
             "device": "claims devices (DRA) as 'gpu', which this scheduler does not allocate",
         }[kind]
 
@@ -73,9 +77,62 @@ def test_claims_are_sent_to_the_extender(lab: Lab, kind: str) -> None:
             message = condition((await pods_of(client, namespace))["needy"]).get("message", "")
             return (expected in message and "with the extender" in message) or None
 
+        await client.create(CLAIMS.format(namespace), a_claim("disk", namespace=namespace))
         async with a_scheduler(lab, "pilotage=best-fit"):
             await make(client, namespace, for_test(namespace, "needy", **claims))
             await eventually(says, "the pod is told the way")
+
+    live(lab, test)
+
+
+def test_a_claim_that_is_bound_sends_its_pod_to_its_volume(lab: Lab) -> None:
+    """Node affinity, a limit of a CSI driver and ReadWriteOncePod, each told in kube-scheduler's words."""
+
+    async def test(client: Client, namespace: str) -> None:
+        await add_ready(client, own_nodes(namespace, 2))
+        last, driver = f"{namespace}-1", f"{namespace}.example.com"
+        await client.create("/apis/storage.k8s.io/v1/csinodes", a_csi_node(last, **{driver: 1}))
+        here = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [last]}]}]
+        for name in ("alone", "more"):
+            more: Json = {"driver": driver, "terms": here, "accessModes": ["ReadWriteOncePod"]}
+            body = a_volume(f"{namespace}-{name}", name, namespace=namespace, **more)
+            await client.create("/api/v1/persistentvolumes", body)
+            claim = a_claim(name, namespace=namespace, modes=["ReadWriteOncePod"])
+            await client.create(CLAIMS.format(namespace), claim)
+
+        async def says(name: str, *texts: str) -> bool | None:
+            message = condition((await pods_of(client, namespace))[name]).get("message", "")
+            return all(text in message for text in texts) or None
+
+        def claims(name: str, claim: str) -> Json:
+            return for_test(namespace, name, volumes=claiming(claim))
+
+        async with a_scheduler(lab, "pilotage=first-fit") as scheduler:
+            await make(client, namespace, claims("first", "alone"))
+            await eventually(partial(says, "first", "not bound yet", "with the extender"), "it waits for its volume")
+            for name in ("alone", "more"):
+                bound = {
+                    "metadata": {"annotations": {BIND_COMPLETED: "yes"}},
+                    "spec": {"volumeName": f"{namespace}-{name}"},
+                }
+                await client.patch(f"{CLAIMS.format(namespace)}/{name}", bound, MERGE_PATCH)
+            placed = await eventually(lambda: all_bound(client, namespace, 1), "it goes where its volume is")
+            assert placed["first"]["spec"]["nodeName"] == last
+            await make(client, namespace, claims("second", "alone"), claims("third", "more"))
+            await eventually(partial(says, "second", IN_USE), "the claim is in use")
+            await eventually(partial(says, "third", f"1 {TOO_MANY_VOLUMES}", f"1 {VOLUME_AFFINITY}"), "no more fit")
+            assert scheduler.cache.overcommitted == 0
+            await client.delete(f"/api/v1/namespaces/{namespace}/pods/first", gracePeriodSeconds="0")
+
+            async def another() -> list[str] | None:
+                found = await pods_of(client, namespace)
+                return [one["spec"].get("nodeName", "") for one in found.values()] if "first" not in found else None
+
+            async def one_of_two() -> bool | None:
+                return sorted(await eventually(another, "the first one is gone")) == ["", last] or None
+
+            await eventually(one_of_two, "one of the others has its place, and keeps the last one out")
+        await remove(client, [node.name for node in own_nodes(namespace, 2)])
 
     live(lab, test)
 

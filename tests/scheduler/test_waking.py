@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kube.objects import a_node, a_pod
+from kube.objects import a_claim, a_csi_node, a_node, a_pod, a_volume, an_attachment, claiming
 from kube.servers import until
 from pilotage.kube.client import Json
 from pilotage.scheduler.run import Scheduler
@@ -65,6 +65,34 @@ def namespace_is_labelled(server: FakeServer) -> None:
     server.put("namespaces", {"metadata": {"name": "other", "labels": {"team": "a"}}})
 
 
+def claim_is_bound(server: FakeServer) -> None:
+    server.put("persistentvolumeclaims", a_claim("new", "pv-new"))
+
+
+def claim_comes(server: FakeServer) -> None:
+    server.put("persistentvolumeclaims", a_claim("late", "pv-late"))
+
+
+def volume_comes(server: FakeServer) -> None:
+    server.put("persistentvolumes", a_volume("pv-lost", "lost"))
+
+
+def volume_moves(server: FakeServer) -> None:
+    server.put("persistentvolumes", a_volume("pv-far", "far", labels={ZONE: "a"}))
+
+
+def limit_is_raised(server: FakeServer) -> None:
+    server.put("csinodes", a_csi_node("n0", ebs=2))
+
+
+def volume_is_detached(server: FakeServer) -> None:
+    server.remove("old", "volumeattachments", "")
+
+
+def claim_is_free(server: FakeServer) -> None:
+    server.remove("alone")
+
+
 SOMEWHERE = near("db", namespaceSelector={"matchLabels": {"team": "a"}})
 CASES: dict[str, tuple[Json, Callable[[FakeServer], None]]] = {
     "a friend is bound by us": ({"affinity": near("db")}, friend_comes),
@@ -73,15 +101,40 @@ CASES: dict[str, tuple[Json, Callable[[FakeServer], None]]] = {
     "a pod is resized": ({"requests": {"cpu": "3"}}, large_shrinks),
     "a pod goes": ({"requests": {"cpu": "3"}}, large_goes),
     "a namespace is labelled": ({"affinity": SOMEWHERE}, namespace_is_labelled),
+    "a claim is bound": ({"volumes": claiming("new")}, claim_is_bound),
+    "a claim comes": ({"volumes": claiming("late")}, claim_comes),
+    "a volume comes": ({"volumes": claiming("lost")}, volume_comes),
+    "a volume moves": ({"volumes": claiming("far")}, volume_moves),
+    "a node can attach more": ({"volumes": claiming("disk")}, limit_is_raised),
+    "a volume is detached": ({"volumes": claiming("disk")}, volume_is_detached),
+    "a claim is free": ({"volumes": claiming("one")}, claim_is_free),
 }
+
+
+def put_storage(server: FakeServer) -> None:
+    """Claims that cannot be used on the only node, each for another reason."""
+    server.put("csinodes", a_csi_node("n0", ebs=1))
+    server.put("persistentvolumes", a_volume("pv-old", driver="ebs"))
+    server.put("volumeattachments", an_attachment("old", "n0", "ebs", "pv-old"))
+    server.put("persistentvolumeclaims", a_claim("new"))
+    server.put("persistentvolumeclaims", a_claim("lost", "pv-lost"))
+    far, disk = {"labels": {ZONE: "b"}}, {"driver": "ebs"}
+    volumes: dict[str, Json] = {"new": {}, "late": {}, "one": {}, "far": far, "disk": disk}
+    for name, more in volumes.items():
+        server.put("persistentvolumes", a_volume(f"pv-{name}", name, **more))
+    for name in ("far", "disk"):
+        server.put("persistentvolumeclaims", a_claim(name, f"pv-{name}"))
+    server.put("persistentvolumeclaims", a_claim("one", "pv-one", modes=["ReadWriteOncePod"]))
+    server.make("alone", node="n0", requests={"cpu": "0"}, schedulerName="somebody", volumes=claiming("one"))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_pod_that_waits_is_tried_when_something_happens_that_helps(case: str) -> None:
     async def test() -> None:
         fields, happens = CASES[case]
-        server = FakeServer()
+        server = FakeServer(a_node("n0", "4", labels={ZONE: "a"}))
         server.put("namespaces", {"metadata": {"name": "other"}})
+        put_storage(server)
         server.make("large", node="n0", requests={"cpu": "2"}, schedulerName="somebody")
         server.put("pods", a_pod("far", namespace="other", node="n0", requests={"cpu": "0"}, labels={"app": "db"}))
         async with scheduling(server) as (scheduler, _):
@@ -89,6 +142,60 @@ def test_a_pod_that_waits_is_tried_when_something_happens_that_helps(case: str) 
             await parked(scheduler, "waits")
             happens(server)
             await until(lambda: server.node_of("waits") == "n0", "it is bound")
+
+    run(test)
+
+
+def test_a_claim_wakes_those_that_name_it_and_nobody_else() -> None:
+    async def test() -> None:
+        server = FakeServer()
+        async with scheduling(server) as (scheduler, _):
+            server.make("other", volumes=claiming("y"))
+            server.make("waits", volumes=claiming("x"))
+            await parked(scheduler, "other")
+            await parked(scheduler, "waits")
+            server.put("persistentvolumes", a_volume("pv-x", "x"))
+            server.put("persistentvolumeclaims", a_claim("x", "pv-x"))
+            await until(lambda: server.node_of("waits") == "n0", "it is bound")
+            assert "uid-other" in scheduler.queue._parked
+            assert sum(decision.pod == "default/other" for decision in scheduler.journal) == 1
+
+    run(test)
+
+
+def test_a_device_class_changes_what_a_pod_is_told() -> None:
+    async def test() -> None:
+        server = FakeServer()
+        async with scheduling(server) as (scheduler, _):
+            server.make("waits", requests={"cpu": "1", "example.com/nic": "1"})
+            await parked(scheduler, "waits")
+            await until(lambda: "1 Insufficient example.com/nic" in server.message("waits"), "nobody has it")
+            spec = {"extendedResourceName": "example.com/nic"}
+            server.put("deviceclasses", {"metadata": {"name": "nic"}, "spec": spec})
+            told = "example.com/nic of the device class 'nic' (DRA)"
+            await until(lambda: told in server.message("waits"), "the class has it")
+            server.remove("nic", "deviceclasses", "")
+            await until(lambda: "1 Insufficient example.com/nic" in server.message("waits"), "nobody has it again")
+
+    run(test)
+
+
+def test_without_the_right_to_see_volumes_their_pods_are_sent_to_the_extender() -> None:
+    async def test() -> None:
+        server = FakeServer()
+        server.put("persistentvolumes", a_volume("pv-x", "x"))
+        server.put("persistentvolumeclaims", a_claim("x", "pv-x"))
+        hidden = ("csinodes", "deviceclasses")
+        server.before = lambda request: refused(403, "Forbidden") if request.path.endswith(hidden) else None
+        async with scheduling(server) as (_, said):
+            server.make("waits", volumes=claiming("x"))
+            server.make("plain")
+            await until(lambda: server.node_of("plain") == "n0", "others are bound")
+            await until(lambda: "may not see claims: let kube-scheduler" in server.message("waits"), "it is told")
+        assert said == [
+            "pods with volume claims are not placed: csinodes cannot be listed",
+            "extended resources of device classes are not told apart: deviceclasses cannot be listed",
+        ]
 
     run(test)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -170,6 +171,27 @@ def test_rules_count_for_a_suggestion_and_not_for_scores(service: Serving) -> No
     assert ask(service, "/v1/score", a_question(candidates, pod))[1]["scores"] == {"a": 100, "b": 0}
     answer = ask(service, "/v1/suggest", a_question(candidates, pod))[1]
     assert (answer["node"], sum(answer["filtered"].values())) == (None, 2)
+
+
+@pytest.mark.parametrize(
+    ("claims", "said"),
+    [
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "disk"}}]}, "claims the volume 'disk'"),
+        ({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]}, "claims the volume 'web-v'"),
+        ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "one"}]}, "claims devices (DRA) as 'gpu'"),
+    ],
+)
+def test_nothing_is_suggested_for_what_is_claimed_and_it_is_scored(
+    service: Serving, claims: dict[str, Any], said: str
+) -> None:
+    pod = a_small_pod()
+    pod["spec"] |= claims
+    status, answer = ask(service, "/v1/suggest", a_question([told("a", 0)], pod))
+    assert (status, said in answer["message"], "with the extender" in answer["message"]) == (400, True, True)
+    candidates = [told("a", 0), told("b", 1000)]
+    assert ask(service, "/v1/score", a_question(candidates, pod))[1]["scores"] == {"a": 100, "b": 0}
+    pod["spec"] |= {"volumes": [{"name": "v", "configMap": {"name": "c"}}], "resourceClaims": []}
+    assert ask(service, "/v1/suggest", a_question([told("a", 0)], pod))[1]["node"] == "a"
 
 
 def test_more_resources_than_any_cluster_has_are_refused(service: Serving) -> None:

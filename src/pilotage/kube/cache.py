@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
 from pilotage.kernels.features import encode_some
 from pilotage.kube.claims import Claims
 from pilotage.kube.client import Json
+from pilotage.kube.device_classes import DeviceClasses
 from pilotage.kube.neighbours import Neighbourhood
 from pilotage.kube.node_facts import NodeFacts
 from pilotage.kube.podview import PodView, read_pod
+from pilotage.kube.storage import ClaimKey
+from pilotage.kube.volumes import Volumes
 from pilotage.model.cluster import ClusterState, Node, Placement
 from pilotage.model.constraints import Constraints
 from pilotage.model.errors import InputError, StateError
@@ -44,6 +48,7 @@ class Listener:
     overcommit: Callable[[PodView, str], None] = lambda pod, what: None  # somebody put it where there was no room
     rejected: Callable[[str, str], None] = lambda pod, why: None  # its node would not have it
     before_bound: Callable[[PodView, str], None] = lambda pod, node: None  # as it waited, and where somebody put it
+    claim_changed: Callable[[ClaimKey | None], None] = lambda claim: None  # those that wait for it may fit; None: any
 
 
 @dataclass
@@ -54,6 +59,7 @@ class ClusterCache:
     on_problem: Callable[[str], None] = lambda text: None
     pods: dict[str, PodView] = field(default_factory=dict)  # by uid
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)  # labels by name
+    declared: dict[str, frozenset[str]] = field(default_factory=dict)  # features by node
     pool: Constraints | None = None  # nodes that are used; the pods of others are seen all the same
     overcommitted: int = 0  # pods that others put where there was no room
     arrived: int = 0  # pods that were ever taken in
@@ -69,6 +75,8 @@ class ClusterCache:
         self._asked: set[str] = set()
         self.neighbours = Neighbourhood()
         self.facts = NodeFacts(self.neighbours)
+        self.volumes = Volumes(self.neighbours.mounts, self.listener.claim_changed)
+        self.device_classes = DeviceClasses(self.listener.room_made)
         self.claims = Claims(self)
         self._take_state(ClusterState(()))
 
@@ -154,13 +162,18 @@ class ClusterCache:
         # All labels count for selectors, also the one that stands for the model.
         labels = tuple(sorted((found["metadata"].get("labels") or {}).items()))
         node = replace(node, labels=labels)
-        before = self._nodes.get(name)
+        declared = _declared(tuple((found.get("status") or {}).get("declaredFeatures") or ()))
+        before, declared_before = self._nodes.get(name), self.declared.get(name)
+        self.declared[name] = declared
         if before != node:
             self._nodes[name] = node
             self._touched.add(name)
             self.listener.room_made("node added" if before is None else "node changed")
+        elif declared_before != declared:
+            self.listener.room_made("node changed")
 
     def _drop_node(self, name: str) -> None:
+        self.declared.pop(name, None)
         if self._nodes.pop(name, None) is not None:
             self._stale = True
             self.listener.room_made("node gone")  # its zone may have gone with it: spread counts anew
@@ -345,6 +358,12 @@ class ClusterCache:
 
     def waiting(self) -> Iterator[PodView]:
         return (pod for pod in self.pods.values() if pod.waits and self.state.placement(pod.uid) is None)
+
+
+@lru_cache
+def _declared(features: tuple[str, ...]) -> frozenset[str]:
+    """One for all nodes that declare the same."""
+    return frozenset(features)
 
 
 @dataclass

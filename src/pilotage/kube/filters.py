@@ -1,4 +1,5 @@
-"""Filters that look at other pods, with kube-scheduler's semantics: host ports, topology spread, pod affinity.
+"""Filters beyond a node's own arrays, with kube-scheduler's semantics: host ports, volumes, topology spread, pod
+affinity, features that nodes declare.
 
 Each gives the nodes it takes out, with the reason that kube-scheduler would write. Resources, taints, selectors and GPU
 models are not here: they are in the arrays (see pilotage.kernels.feasibility).
@@ -15,7 +16,9 @@ from pilotage.kernels.features import LOAD_AGE, LOAD_LATENCY
 from pilotage.kube.cache import ClusterCache
 from pilotage.kube.neighbours import Kind
 from pilotage.kube.pod_rules import Spread, Term, ports_conflict
+from pilotage.kube.pod_volumes import NO_VOLUMES
 from pilotage.kube.podview import PodView
+from pilotage.kube.volume_filters import by_volumes
 from pilotage.model.workload import BoolArray, IntArray
 from pilotage.policies.encode import encode_shapes
 
@@ -26,6 +29,7 @@ SPREAD_LABEL = f"{SPREAD} (missing required label)"
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 LATENCY = "node(s) were slower than the pod's latency limit"
+FEATURES = "node(s) didn't match Pod's required features"
 EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 Taken = tuple[str, BoolArray]  # a reason, and the nodes it takes out
@@ -39,6 +43,8 @@ def by_rules(pod: PodView, cache: ClusterCache) -> list[Taken]:
         taken.append((POOL, ~cache.facts.selected(cache.pool)))
     if rules.ports:
         taken.append((PORTS, _without_ports(pod, cache)))
+    if rules.volumes is not NO_VOLUMES:
+        taken += by_volumes(pod, cache)
     required = [constraint for constraint in rules.spread if constraint.required]
     if required:
         taken += _uneven(pod, cache, required)
@@ -50,6 +56,8 @@ def by_rules(pod: PodView, cache: ClusterCache) -> list[Taken]:
         taken.append((LATENCY, too_slow(pod, cache)))
     if cache.neighbours.repelling:
         taken.append((EXISTING, _repelled(pod, cache)))
+    if rules.features:
+        taken.append((FEATURES, _without_features(pod, cache)))
     return [(reason, out_N) for reason, out_N in taken if out_N.any()]
 
 
@@ -97,6 +105,11 @@ def _without_ports(pod: PodView, cache: ClusterCache) -> BoolArray:
         if n >= 0 and any(ports_conflict(one, other) for one in pod.rules.ports for other in used):
             out_N[n] = True
     return out_N
+
+
+def _without_features(pod: PodView, cache: ClusterCache) -> BoolArray:
+    declared = (cache.declared.get(node.name, frozenset()) for node in cache.state.nodes)
+    return np.array([not found.issuperset(pod.rules.features) for found in declared], np.bool_)
 
 
 def _uneven(pod: PodView, cache: ClusterCache, required: list[Spread]) -> list[Taken]:

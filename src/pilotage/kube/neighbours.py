@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pilotage.kube.mounts import Mounts
 from pilotage.kube.pod_rules import Port, Term
 from pilotage.kube.podview import PodView
 from pilotage.model.cluster import Node
@@ -36,6 +37,7 @@ class Neighbourhood:
     ports: dict[str, dict[str, tuple[Port, ...]]] = field(default_factory=dict)  # by node and uid
     on_node: dict[str, set[str]] = field(default_factory=dict)  # uids by node
     priorities: Counter[int] = field(default_factory=Counter)  # of the pods
+    mounts: Mounts = field(default_factory=Mounts)
     _where: dict[str, tuple[KindKey, str]] = field(default_factory=dict)
     _priority: dict[str, int] = field(default_factory=dict)
     _labels: list[dict[str, str]] = field(default_factory=list)
@@ -68,6 +70,7 @@ class Neighbourhood:
             self.repelling[pod.uid] = pod.rules.far, node
         if pod.rules.ports:
             self.ports.setdefault(node, {})[pod.uid] = pod.rules.ports
+        self.mounts.add(pod, node)
 
     def remove(self, uid: str) -> None:
         key, node = self._where.pop(uid, (None, ""))
@@ -89,6 +92,7 @@ class Neighbourhood:
             del self.priorities[priority]
         self.repelling.pop(uid, None)
         self.ports.get(node, {}).pop(uid, None)
+        self.mounts.remove(uid)
 
     def labels(self, n: int) -> dict[str, str]:
         return self._labels[n]

@@ -1,4 +1,4 @@
-"""Answers about nodes alone (labels, taints), as arrays over the nodes, kept until a node changes.
+"""Answers about nodes alone (labels, taints, zones of volumes), as arrays over the nodes, kept until a node changes.
 
 A question is asked once for each distinct value of a label or set of taints, not once for each node.
 """
@@ -14,6 +14,7 @@ import numpy as np
 
 from pilotage.kube.neighbours import Neighbourhood
 from pilotage.kube.pod_rules import Selector
+from pilotage.kube.storage import PLACES, Topology
 from pilotage.model.cluster import Node
 from pilotage.model.constraints import Constraints, Requirement, Taint, Toleration
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
@@ -84,6 +85,10 @@ class NodeFacts:
         """Weights of the preferences that each node's labels meet."""
         return self._answer(("liked", wishes), lambda: self._liked(wishes))
 
+    def beyond(self, topology: Topology) -> BoolArray:
+        """Nodes in another zone or region than a volume; nodes without any such label are in all of them."""
+        return self._answer(("beyond", topology), lambda: self._beyond(topology))
+
     def _selected(self, constraints: Constraints) -> BoolArray:
         N = len(self._names)
         named_N = np.array([name == constraints.node_name for name in self._names]) if constraints.node_name else None
@@ -91,6 +96,16 @@ class NodeFacts:
         for term in constraints.terms:
             any_N |= self._all(term)
         return any_N if named_N is None else any_N & named_N
+
+    def _beyond(self, topology: Topology) -> BoolArray:
+        labelled_N, out_N = np.zeros(len(self._names), np.bool_), np.zeros(len(self._names), np.bool_)
+        for key in PLACES:
+            labelled_N |= self.neighbours.domains(key)[0] >= 0
+        for key, zones in topology:
+            own, today = Requirement(key, "In", tuple(zones)), Requirement(PLACES[key], "In", tuple(zones))
+            has_own_N = self.neighbours.domains(key)[0] >= 0  # else the same label by its newer name
+            out_N |= ~np.where(has_own_N, self._meeting(own), self._meeting(today))
+        return labelled_N & out_N
 
     def _liked(self, wishes: tuple[tuple[int, Selector], ...]) -> FloatArray:
         total_N = np.zeros(len(self._names))
@@ -108,7 +123,11 @@ class NodeFacts:
         if requirement.key == NAME_FIELD:
             return np.array([requirement.matches({NAME_FIELD: name}) for name in self._names], np.bool_)
         ids_N, values = self.neighbours.domains(requirement.key)
-        met = [requirement.matches({requirement.key: value}) for value in values]
+        if requirement.operator == "In":  # of volumes on one node: as many values as nodes
+            wanted = set(requirement.values)
+            met = [value in wanted for value in values]
+        else:
+            met = [requirement.matches({requirement.key: value}) for value in values]
         return np.array([*met, requirement.matches({})], np.bool_)[ids_N]  # -1, without the label, is the last entry
 
     def _by_taints(self, ask: Callable[[tuple[Taint, ...]], float]) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What a pod asks of other pods and of its node beyond resources: host ports, spread, affinity, volumes.
+"""What a pod asks of other pods and of its node beyond resources: host ports, spread, affinity, volumes, features.
 
 Rules about nodes alone (selectors, node affinity, taints) are part of the shape, see pilotage.workloads.affinity.
 """
@@ -11,26 +11,15 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from pilotage.kube.client import Json
+from pilotage.kube.pod_volumes import NO_VOLUMES, PodVolumes, read_volumes
 from pilotage.model.constraints import Operator, Requirement
 
 Port = tuple[str, str, int]  # address, protocol, number
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104
-# Volumes that are on every node, or come with the pod.
-EVERYWHERE = (
-    "configMap",
-    "csi",
-    "downwardAPI",
-    "emptyDir",
-    "gitRepo",
-    "hostPath",
-    "image",
-    "nfs",
-    "projected",
-    "secret",
-)
 LATENCY_SOFT, LATENCY_HARD = "pilotage.dev/latency-soft", "pilotage.dev/latency-hard"
 _DURATION = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)(ms|s)")
+RESTARTS_ALL = "RestartAllContainers"
 ELSEWHERE = ": let kube-scheduler place the pod, with the extender"
 
 
@@ -87,7 +76,10 @@ class PodRules:
     far_wishes: tuple[Term, ...] = ()
     node_wishes: tuple[tuple[int, Selector], ...] = ()  # weight and what the node's labels should be
     latency: tuple[float, float] = (0.0, 0.0)  # seconds: soft and hard limit, 0 = none
-    problem: str = ""  # what is not decided here, or cannot be read
+    volumes: PodVolumes = NO_VOLUMES
+    features: tuple[str, ...] = ()  # that its node must declare
+    problem: str = ""  # what cannot be read
+    undecided: str = ""  # what this scheduler never decides about, and what to do
 
     @property
     def look_for_others(self) -> bool:
@@ -100,17 +92,38 @@ NO_RULES = PodRules()
 
 def read_rules(spec: Json, metadata: Json) -> PodRules:
     affinity = spec.get("affinity") or {}
-    ports = _ports(spec)
-    latency, unreadable = _limits(metadata.get("annotations") or {})
-    problem = _undecided(spec) or unreadable
-    if not (ports or problem or affinity or any(latency) or spec.get("topologySpreadConstraints")):
+    ports, features = _ports(spec), _features(spec)
+    latency, problem = _limits(metadata.get("annotations") or {})
+    volumes, unknown = read_volumes(spec, metadata.get("name") or "") if spec.get("volumes") else (NO_VOLUMES, "")
+    undecided = _undecided(spec, unknown)
+    if not (
+        ports
+        or problem
+        or undecided
+        or features
+        or volumes is not NO_VOLUMES
+        or affinity
+        or any(latency)
+        or spec.get("topologySpreadConstraints")
+    ):
         return NO_RULES
     namespace, labels = metadata["namespace"], metadata.get("labels") or {}
     near, near_wishes = _terms(affinity.get("podAffinity") or {}, namespace, labels)
     far, far_wishes = _terms(affinity.get("podAntiAffinity") or {}, namespace, labels)
-    spread = tuple(_spread(entry, labels) for entry in spec.get("topologySpreadConstraints") or ())
-    liked = _liked_nodes(affinity.get("nodeAffinity") or {})
-    rules = PodRules(ports, spread, near, far, near_wishes, far_wishes, liked, latency, problem)
+    rules = PodRules(
+        ports=ports,
+        spread=tuple(_spread(entry, labels) for entry in spec.get("topologySpreadConstraints") or ()),
+        near=near,
+        far=far,
+        near_wishes=near_wishes,
+        far_wishes=far_wishes,
+        node_wishes=_liked_nodes(affinity.get("nodeAffinity") or {}),
+        latency=latency,
+        volumes=volumes,
+        features=features,
+        problem=problem,
+        undecided=undecided,
+    )
     return NO_RULES if rules == NO_RULES else rules
 
 
@@ -141,21 +154,22 @@ def ports_conflict(one: Port, other: Port) -> bool:
     return one[1:] == other[1:] and (one[0] == other[0] or ANY_ADDRESS in (one[0], other[0]))
 
 
-def _undecided(spec: Json) -> str:
+def _undecided(spec: Json, unknown: str) -> str:
     if spec.get("resourceClaims"):
         names = ", ".join(repr(claim.get("name")) for claim in spec["resourceClaims"])
         return f"claims devices (DRA) as {names}, which this scheduler does not allocate{ELSEWHERE}"
-    for volume in spec.get("volumes") or ():
-        kinds = set(volume) - {"name"} - set(EVERYWHERE)
-        if kinds:
-            return f"{_volume(volume, sorted(kinds)[0])}, which this scheduler does not decide about{ELSEWHERE}"
-    return ""
+    return f"uses a {unknown} volume, which this scheduler does not decide about{ELSEWHERE}" if unknown else ""
 
 
-def _volume(volume: Json, kind: str) -> str:
-    if kind == "persistentVolumeClaim":
-        return f"claims the volume {(volume[kind] or {}).get('claimName')!r}"
-    return f"claims the volume {volume.get('name')!r}" if kind == "ephemeral" else f"uses a {kind} volume"
+def _features(spec: Json) -> tuple[str, ...]:
+    """As Kubernetes 1.36 infers them; kubelets say in status.declaredFeatures which they have."""
+    found = []
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    if any(rule.get("action") == RESTARTS_ALL for one in containers for rule in one.get("restartPolicyRules") or ()):
+        found.append("RestartAllContainersOnContainerExits")
+    if spec.get("hostNetwork") and spec.get("hostUsers") is False:
+        found.append("UserNamespacesHostNetworkSupport")
+    return tuple(found)
 
 
 def read_selector(entry: Json | None) -> Selector | None:
@@ -163,13 +177,12 @@ def read_selector(entry: Json | None) -> Selector | None:
     if entry is None:
         return None
     equal = [Requirement(key, "In", (value,)) for key, value in sorted((entry.get("matchLabels") or {}).items())]
-    return Selector((*equal, *_expressions(entry)))
+    return Selector((*equal, *read_expressions(entry)))
 
 
-def _expressions(entry: Json) -> tuple[Requirement, ...]:
+def read_expressions(entry: Json, key: str = "matchExpressions") -> tuple[Requirement, ...]:
     return tuple(
-        Requirement(e["key"], cast(Operator, e["operator"]), tuple(e.get("values") or ()))
-        for e in entry.get("matchExpressions") or ()
+        Requirement(e["key"], cast(Operator, e["operator"]), tuple(e.get("values") or ())) for e in entry.get(key) or ()
     )
 
 
@@ -209,7 +222,7 @@ def _terms(entry: Json, namespace: str, labels: Mapping[str, str]) -> tuple[tupl
 def _liked_nodes(entry: Json) -> tuple[tuple[int, Selector], ...]:
     """Preferred node affinity. A preference without expressions is about no node, and left out."""
     return tuple(
-        (wish["weight"], Selector(_expressions(wish["preference"])))
+        (wish["weight"], Selector(read_expressions(wish["preference"])))
         for wish in entry.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
         if wish["preference"].get("matchExpressions")
     )

@@ -49,7 +49,8 @@ class PodView:
     finished: bool = False
     group: str = ""  # of its gang, without namespace
     rules: PodRules = NO_RULES
-    problem: str = ""  # why it cannot be read, or cannot be decided here
+    extended: tuple[str, ...] = ()  # names of resources with a domain that it asks for, as the API server has them
+    problem: str = ""  # why it cannot be read
     nominated: str = ""  # the node that others were told to leave for it
     preempts: bool = True  # whether others may be told to leave for it
     started: float = 0.0  # seconds since 1970, when its node took it
@@ -71,7 +72,7 @@ def read_pod(found: Json) -> PodView:
     """Never fails: a pod that cannot be read carries the reason in `problem`."""
     metadata, spec, status = found["metadata"], found["spec"], found.get("status") or {}
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
-    shape, problem = _shape(spec, status, annotations)
+    shape, problem, extended = _shape(spec, status, annotations)
     rules = read_rules(spec, metadata)
     return PodView(
         uid=metadata["uid"],
@@ -89,6 +90,7 @@ def read_pod(found: Json) -> PodView:
         finished=status.get("phase") in ("Succeeded", "Failed"),
         group=_group(spec, labels, annotations),
         rules=rules,
+        extended=extended,
         problem=problem or rules.problem,
         nominated=status.get("nominatedNodeName") or "",
         preempts=spec.get("preemptionPolicy") != "Never",
@@ -132,7 +134,7 @@ def _bound_at(status: Json) -> float:
     return 0.0
 
 
-def _shape(spec: Json, status: Json, annotations: dict[str, str]) -> tuple[PodShape, str]:
+def _shape(spec: Json, status: Json, annotations: dict[str, str]) -> tuple[PodShape, str, tuple[str, ...]]:
     containers = [_reduced(container) for container in spec.get("containers") or ()]
     _raise_to_resized(containers, spec, status)
     what: dict[str, Any] = {key: spec[key] for key in _SPEC_KEYS if spec.get(key)}
@@ -143,12 +145,12 @@ def _shape(spec: Json, status: Json, annotations: dict[str, str]) -> tuple[PodSh
     if node_affinity:
         what["affinity"] = {"nodeAffinity": node_affinity}
     shares = {key: annotations[key] for key in _SHARE_KEYS if key in annotations}
-    shape, problem = _read(orjson.dumps([what, shares], option=orjson.OPT_SORT_KEYS))
+    shape, problem, extended = _read(orjson.dumps([what, shares], option=orjson.OPT_SORT_KEYS))
     priority = spec.get("priority") or 0
     if priority:
         shape = replace(shape, priority=priority)
     # Where it was allowed to go is of no interest any more once it is there, and shapes are few then.
-    return (replace(shape, constraints=ANYWHERE) if spec.get("nodeName") else shape), problem
+    return (replace(shape, constraints=ANYWHERE) if spec.get("nodeName") else shape), problem, extended
 
 
 def _reduced(container: Json) -> Json:
@@ -156,17 +158,26 @@ def _reduced(container: Json) -> Json:
 
 
 @lru_cache(maxsize=SHAPES_KEPT)
-def _read(written: bytes) -> tuple[PodShape, str]:
-    """The shape, or as much of it as can be read and what is wrong."""
+def _read(written: bytes) -> tuple[PodShape, str, tuple[str, ...]]:
+    """The shape, or as much of it as can be read and what is wrong; and the names of extended resources."""
     spec, annotations = orjson.loads(written)
     try:
-        return read_shape(_field(spec, "spec"), _field(annotations, "metadata.annotations")), ""
+        shape = read_shape(_field(spec, "spec"), _field(annotations, "metadata.annotations"))
+        return shape, "", _extended(spec)
     except InputError as error:
         problem = f"{error.field}: {error.problem}" + (f"; expected {error.expected}" if error.expected else "")
     try:  # a pod that is bound all the same takes its CPU and memory
-        return read_shape(_field({"containers": spec["containers"]}, "spec"), _field({}, "")), problem
+        return read_shape(_field({"containers": spec["containers"]}, "spec"), _field({}, "")), problem, ()
     except InputError:
-        return PodShape(), problem
+        return PodShape(), problem, ()
+
+
+def _extended(spec: Json) -> tuple[str, ...]:
+    """Also those that are GPUs to us and have no name any more in a shape."""
+    containers = (*spec["containers"], *(spec.get("initContainers") or ()))
+    asked = [container.get("resources") or {} for container in containers]
+    amounts = [*((one.get("limits") or {}) | (one.get("requests") or {}) for one in asked)]
+    return tuple(sorted({name for one in amounts for name in one if "/" in name and str(one[name]) != "0"}))
 
 
 def _field(value: object, path: str) -> Field:

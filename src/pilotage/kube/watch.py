@@ -175,6 +175,21 @@ async def running(informers: Sequence[Informer], stop: asyncio.Event) -> AsyncIt
     found.expect_none(ended)
 
 
+async def refusal(client: Client, path: str) -> int:
+    """0 where the API server has these objects and lets us see them; else 403 or 404."""
+    try:
+        await client.get(path, limit="1")
+    except KubeError as error:
+        if error.status in (403, 404):
+            return error.status
+        raise
+    return 0
+
+
+async def may_list(client: Client, path: str) -> bool:
+    return await refusal(client, path) == 0
+
+
 def _event(line: bytes) -> Json:
     try:
         event = orjson.loads(line)

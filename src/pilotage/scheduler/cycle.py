@@ -20,6 +20,7 @@ from pilotage.kube.filters import Taken, allowed, by_rules, feasible
 from pilotage.kube.mixture import Mixture
 from pilotage.kube.pod_rules import NO_RULES
 from pilotage.kube.podview import PodView
+from pilotage.kube.undecided import beside_plugins, undecided
 from pilotage.kube.wishes import wishes
 from pilotage.model.cluster import Node
 from pilotage.model.errors import PolicyError
@@ -69,8 +70,10 @@ class Cycle:
     def attempt(self, pod: PodView) -> Outcome:
         """Tries to place the pod and assumes it where it goes."""
         cache = self.cache
-        if pod.problem:
-            return Unschedulable(((pod.problem, 0),), len(cache.state.nodes))
+        cache.refresh()
+        why = undecided(pod, cache)
+        if why:
+            return Unschedulable(((why, 0),), len(cache.state.nodes))
         cache.ask_for(pod.shape)
         cache.refresh()
         policy = self.policies[pod.scheduler]
@@ -101,6 +104,8 @@ class Cycle:
         cache = self.cache
         cache.ask_for(pod.shape)
         cache.refresh()
+        if undecided(pod, cache):
+            return []
         return [cache.state.nodes[n].name for n in np.flatnonzero(feasible(pod, cache))]
 
     def use(self, name: str, policy: Policy) -> None:
@@ -134,7 +139,8 @@ class Cycle:
         n, devices = choose(policy, shape, view, row, draw, cache.rank_N, total_N)
         reasons = () if np.isfinite(total_N).all() else count_reasons(shape, view, cache, taken)
         if n < 0:
-            return Unschedulable(reasons, len(cache.state.nodes))
+            note = beside_plugins(pod, cache)
+            return Unschedulable(((note, 0), *reasons) if note else reasons, len(cache.state.nodes))
         choice = self._choice(policy, total_N, reasons)
         cache.assume(pod, n, devices, self.decisions)
         return Scheduled(cache.state.nodes[n].name, devices, choice)

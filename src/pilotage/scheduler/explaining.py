@@ -9,6 +9,7 @@ import orjson
 
 from pilotage.kube.filters import allowed, by_rules
 from pilotage.kube.podview import PodView
+from pilotage.kube.undecided import undecided
 from pilotage.model.errors import InputError
 from pilotage.policies.deciding import View
 from pilotage.policies.encode import encode_shapes
@@ -62,12 +63,13 @@ def explain(cycle: Cycle, pod: PodView, time: float) -> Explanation:
     taken = by_rules(pod, cache)
     batch = view.batch(np.arange(N))
     batch.feasible_BN[0] &= allowed(taken, N)
-    if pod.problem:
+    problem = undecided(pod, cache)
+    if problem:
         batch.feasible_BN[:] = False
     wish_N = cycle.wishes(pod, batch.feasible_BN[0])
     names = tuple(node.name for node in cache.state.nodes)
     ranked = rank_candidates(policy, batch, names, cache.rank_N, wish_N) if N else ()
-    reasons = [(pod.problem, N)] if pod.problem else count_reasons(pod.shape, view, cache, taken) if N else ()
+    reasons = [(problem, N)] if problem else count_reasons(pod.shape, view, cache, taken) if N else ()
     return Explanation(
         pod=pod.key,
         request=request_text(pod.shape),

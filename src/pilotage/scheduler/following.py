@@ -9,9 +9,9 @@ from pilotage.kube.budgets import PATH as BUDGETS
 from pilotage.kube.budgets import Budgets
 from pilotage.kube.cache import UNFINISHED, ClusterCache, NamespaceFollower, NodeFollower, PodFollower
 from pilotage.kube.client import Client
-from pilotage.kube.errors import KubeError
 from pilotage.kube.podgroups import GroupFollower, PodGroups, served_forms
-from pilotage.kube.watch import Informer
+from pilotage.kube.storage_following import storage_followers
+from pilotage.kube.watch import Informer, may_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Follow:
             Informer(client, "/api/v1/nodes", NodeFollower(cache), on_fault=told),
             Informer(client, "/api/v1/pods", PodFollower(cache), UNFINISHED, on_fault=told),
         ]
+        followers = await storage_followers(client, cache, told)
+        found += [Informer(client, path, follower, on_fault=told) for path, follower in followers]
         if self.budgets is not None:
             found.append(Informer(client, BUDGETS, self.budgets, on_fault=told))
         for form in await served_forms(client):
@@ -40,14 +42,3 @@ class Follow:
             else:
                 told(f"PodGroups of {form.api_group} are left out: they cannot be listed")
         return found
-
-
-async def may_list(client: Client, path: str) -> bool:
-    """Whether the API server has these objects and lets us see them."""
-    try:
-        await client.get(path, limit="1")
-    except KubeError as error:
-        if error.status in (403, 404):
-            return False
-        raise
-    return True

@@ -20,6 +20,7 @@ from pilotage.kube.cache import ClusterCache
 from pilotage.kube.filters import by_rules, feasible
 from pilotage.kube.pod_rules import NO_RULES
 from pilotage.kube.podview import PodView
+from pilotage.kube.undecided import undecided
 from pilotage.model.cluster import Placement
 from pilotage.policies.choose import devices_for
 from pilotage.policies.encode import encode_shapes
@@ -60,7 +61,7 @@ class Preemption:
     def possible(self, pod: PodView) -> bool:
         """Whether it may tell others to go, and there is anybody of lower priority at all."""
         lowest = min(self.cache.neighbours.priorities, default=pod.shape.priority)
-        return pod.preempts and not pod.problem and lowest < pod.shape.priority
+        return pod.preempts and lowest < pod.shape.priority and not undecided(pod, self.cache)
 
     def under_way(self, pod: PodView) -> bool:
         """Whether somebody is leaving the node that the pod was promised: then nobody else is told to."""

@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
+from pilotage.kube.pod_volumes import NO_VOLUMES
 from pilotage.kube.podview import PodView
+from pilotage.kube.storage import ClaimKey
 from pilotage.model.clock import Clock
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
@@ -63,6 +65,7 @@ class Queue:
     _paused: list[tuple[float, str, Entry]] = field(default_factory=list)
     _parked: dict[str, Entry] = field(default_factory=dict)  # the one that has waited longest is first
     _lonely: set[str] = field(default_factory=set)  # of the parked ones, those that others' coming may help; and more
+    _claiming: set[str] = field(default_factory=set)  # of the parked ones, those with volumes; and more
     _taken: dict[str, Entry] = field(default_factory=dict)  # popped, not settled yet
     _all_at: float | None = None  # when all that wait become active, because nodes changed
     _all_since: float = float("-inf")  # when that happened last
@@ -88,6 +91,7 @@ class Queue:
         self._entries.pop(uid, None)
         self._parked.pop(uid, None)
         self._lonely.discard(uid)
+        self._claiming.discard(uid)
         self._taken.pop(uid, None)
 
     def pop(self) -> Entry | None:
@@ -110,6 +114,8 @@ class Queue:
             self._parked[entry.pod.uid] = entry
             if entry.pod.rules.look_for_others:
                 self._lonely.add(entry.pod.uid)
+            if entry.pod.rules.volumes is not NO_VOLUMES:
+                self._claiming.add(entry.pod.uid)
 
     def pause(self, entry: Entry) -> None:
         """The attempt failed for a reason that is not the pod's."""
@@ -129,6 +135,7 @@ class Queue:
             self._pause(entry)
         self._parked.clear()
         self._lonely.clear()
+        self._claiming.clear()
 
     def pod_came(self, helps: Callable[[PodView], bool]) -> None:
         """A pod has a node now: those that did not fit may fit now if they look at where others are, and it `helps`."""
@@ -137,6 +144,14 @@ class Queue:
         for entry in helped:
             self._pause(self._parked.pop(entry.pod.uid))
             self._lonely.discard(entry.pod.uid)
+
+    def claim_changed(self, claim: ClaimKey | None) -> None:
+        """A claim or its volume is another now, or (None) nodes can attach more: those that did not fit may fit now."""
+        parked = [self._parked[uid] for uid in self._claiming if uid in self._parked]
+        for entry in parked:
+            if claim is None or claim in ((entry.pod.namespace, name) for name in entry.pod.rules.volumes.all_claims):
+                self._pause(self._parked.pop(entry.pod.uid))
+                self._claiming.discard(entry.pod.uid)
 
     def nodes_changed(self) -> None:
         """All that wait are tried again at once, whatever their pause; a burst of changes counts as one."""

@@ -20,7 +20,8 @@ from pilotage.kube.mixture import Mixture
 from pilotage.kube.podgroups import PodGroups
 from pilotage.kube.podview import PodView
 from pilotage.kube.readying import Readying, prepare
-from pilotage.kube.watch import Informer, Running, running
+from pilotage.kube.storage import ClaimKey
+from pilotage.kube.watch import Informer, Running, may_list, running
 from pilotage.model.clock import Clock
 from pilotage.model.constraints import Constraints
 from pilotage.model.outcome import Failed, Outcome, Scheduled, Unschedulable, Wait
@@ -29,7 +30,7 @@ from pilotage.policies.journal import Attempt, Decision, Journal
 from pilotage.scheduler.binding import AT_ONCE, Bindings
 from pilotage.scheduler.cycle import Cycle
 from pilotage.scheduler.explaining import Explain, annotation
-from pilotage.scheduler.following import Follow, may_list
+from pilotage.scheduler.following import Follow
 from pilotage.scheduler.gangs import WAIT_SECONDS, Gangs
 from pilotage.scheduler.making_room import RoomMaker
 from pilotage.scheduler.metrics import Metrics
@@ -78,7 +79,13 @@ class Scheduler:
         self.queue = Queue(self.clock)
         self.groups = PodGroups(on_change=self._group_changed)
         listener = Listener(
-            self._pod_waits, self._pod_settled, self._room_made, self._pod_came, self._overcommit, self._rejected
+            self._pod_waits,
+            self._pod_settled,
+            self._room_made,
+            self._pod_came,
+            self._overcommit,
+            self._rejected,
+            claim_changed=self._claim_changed,
         )
         self.cache = ClusterCache(listener, self.on_problem, pool=settings.pool)
         self.gangs = Gangs(self.cache, self.groups, self.clock, settings.gang_seconds)
@@ -127,6 +134,11 @@ class Scheduler:
     def _pod_came(self, pod: PodView) -> None:
         if self.settings.retry:
             self.queue.pod_came(lambda waiting: helped_by(waiting, pod, self.cache.namespaces))
+            self._wake.set()
+
+    def _claim_changed(self, claim: ClaimKey | None) -> None:
+        if self.settings.retry:
+            self.queue.claim_changed(claim)
             self._wake.set()
 
     def _group_changed(self, namespace: str, group: str) -> None:

@@ -9,6 +9,7 @@ from pilotage.kube.cache import ClusterCache
 from pilotage.kube.mixture import Mixture
 from pilotage.kube.podview import PodView
 from pilotage.kube.readying import Readying, prepare
+from pilotage.kube.undecided import undecided
 from pilotage.model.outcome import Scheduled, Unschedulable
 from pilotage.policies.api import Policy
 from pilotage.scheduler.cycle import Cycle
@@ -27,7 +28,7 @@ class Shadow:
     def advise(self, pod: PodView, actual: str) -> Judgement | None:
         """About a pod that `actual` is about to get. The room it would take here is given back at once."""
         prepare(self._cycle, self._mixture, self._readying, {PROFILE: self._policy})
-        if pod.problem or not self._cache.state.nodes:
+        if not self._cache.state.nodes or undecided(pod, self._cache):
             return None
         advice = self._cycle.advise(replace(pod, scheduler=PROFILE), actual)
         match advice.outcome:

@@ -8,6 +8,7 @@ from pilotage.kube.cache import UNFINISHED, ClusterCache, NamespaceFollower, Nod
 from pilotage.kube.client import Client, Json
 from pilotage.kube.mixture import Mixture
 from pilotage.kube.podview import read_pod
+from pilotage.kube.storage_following import storage_followers
 from pilotage.model.clock import Clock
 from pilotage.policies.api import Policy, prepared
 from pilotage.policies.explain import Explanation
@@ -16,13 +17,15 @@ from pilotage.scheduler.explaining import explain
 
 
 async def read_cluster(client: Client) -> ClusterCache:
-    """Nodes, pods and namespaces as they are now."""
+    """Nodes, pods, namespaces and, as far as we may see them, volumes as they are now."""
     cache = ClusterCache()
     namespaces, _ = await client.list_all("/api/v1/namespaces")
     NamespaceFollower(cache).listed(namespaces)
     nodes, _ = await client.list_all("/api/v1/nodes")
     NodeFollower(cache).listed(nodes)
     cache.refresh()
+    for path, follower in await storage_followers(client, cache, lambda text: None):
+        follower.listed((await client.list_all(path))[0])
     pods, _ = await client.list_all("/api/v1/pods", **UNFINISHED)
     PodFollower(cache).listed(pods)
     return cache

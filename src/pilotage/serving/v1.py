@@ -11,6 +11,7 @@ from pilotage.kernels.feasibility import FITS, obstacles
 from pilotage.kube.cache import ClusterCache
 from pilotage.kube.filters import by_rules
 from pilotage.kube.podview import PodView, gpu_index
+from pilotage.kube.undecided import undecided
 from pilotage.model.workload import IntArray
 from pilotage.policies.api import device_rule_of
 from pilotage.policies.choose import devices_for
@@ -72,6 +73,9 @@ class Api:
             nodes = np.arange(len(scoring.cache.state.nodes))
         else:
             scoring, nodes = self._place(request.candidates, request.session, pod)
+        why = undecided(pod, scoring.cache)  # volumes are not followed here: what is claimed is kube-scheduler's
+        if why:
+            raise invalid(f"pod: {why}")
         return _suggestion(scoring, nodes, pod, request.policy)
 
     def _own(self) -> Scoring:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from pilotage.serving.wire_rules import Affinity, SpreadConstraint, Texts, Toleration
+from pilotage.serving.wire_rules import Affinity, DeviceClaim, PodVolume, SpreadConstraint, Texts, Toleration
 
 MAX_CANDIDATES = 20_000
 MAX_AMOUNT = 2**56
@@ -84,6 +84,8 @@ class WholePodSpec(PodSpec, frozen=True):
     tolerations: list[Toleration] | None = None
     affinity: Affinity | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
+    volumes: Annotated[list[PodVolume], Meta(max_length=1000)] | None = None
+    resource_claims: Annotated[list[DeviceClaim], Meta(max_length=1000)] | None = None
 
 
 class PodObject(Wire, frozen=True):

@@ -114,3 +114,27 @@ class Toleration(Rule, frozen=True):
     operator: str | None = None
     value: str | None = None
     effect: str | None = None
+
+
+class ClaimSource(Rule, frozen=True):
+    """By its name in the pod's namespace."""
+
+    claim_name: str
+
+
+class OwnClaim(Rule, frozen=True):
+    """What kind of claim is made for the pod does not matter here."""
+
+
+class PodVolume(Rule, frozen=True):
+    """Those of other kinds are on every node."""
+
+    name: str
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: OwnClaim | None = None
+
+
+class DeviceClaim(Rule, frozen=True):
+    """Of dynamic resource allocation."""
+
+    name: str
