@@ -135,7 +135,7 @@ def test_every_curve_that_is_promised_is_there(seen: Seen) -> None:
     heads = seen.page.locator("#cards h2").all_inner_texts()
     for promised in ("Allocated", "Objective", "Reward", "Pods placed per second", "From arrival to node", "wait"):
         assert any(promised in head for head in heads)
-    own = seen.page.locator("#cards li", has_text="best-fit@1")  # how often the shadow agrees
+    own = seen.page.locator("#cards li", has_text="Shadow agrees")
     expect(own.locator(".figure b")).to_have_text(re.compile(r"\d+"))
 
 
