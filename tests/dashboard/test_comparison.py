@@ -151,6 +151,13 @@ def test_what_is_compared_is_readable_in_both_colour_schemes(seen: Seen) -> None
     button.click()
 
 
+def test_tables_have_room_for_all_their_columns_on_a_desktop(seen: Seen) -> None:
+    """They may scroll sideways, but nobody should have to."""
+    for inside in ("#policy-rows", "#difference-rows", "#node-rows"):
+        width, room = seen.page.locator(f".scroll:has({inside})").evaluate("(e) => [e.scrollWidth, e.clientWidth]")
+        assert width <= room, inside
+
+
 # The colour of a text and of what is painted behind it.
 BEHIND = """(e) => {
   let behind = e;
