@@ -4,62 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
+from playwright.sync_api import Browser, expect
 
-from dashboard.pages import NO_CPU, SHARE, Served, Told, a_page, gpu_nodes, told_cluster
+from dashboard.pages import NO_CPU, SHARE, a_page, gpu_nodes, told_cluster
+from dashboard.seen import DESKTOP, PHONE, SLOW, Seen, open_page
 from pilotage.dashboard.access import Guard
 from pilotage.dashboard.feed import UPDATES_KEPT
 from report.conftest import HOSTILE
 from report.test_page import contrast, luminance
 
-DESKTOP, PHONE = ViewportSize(width=1400, height=900), ViewportSize(width=390, height=844)
 NODES = 1000
 RENDER_MILLISECONDS = 2000
 OPENINGS = 8
-SLOW = 60_000  # milliseconds: only a fault takes longer, also on a machine that has much else to do
 TOKEN = "correct-horse-battery"  # noqa: S105
-
-expect.set_options(timeout=SLOW)
-
-
-@dataclass
-class Seen:
-    """A page and all that it said and asked for."""
-
-    page: Page
-    told: Told
-    served: Served
-    messages: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def happens(self, name: str, node: str, **more: Any) -> None:
-        """A pod arrives and is placed."""
-        self.served.do(lambda: self.told.placed(name, node, **more))
-
-    def row(self, node: str) -> Any:
-        return self.page.locator(f'#node-rows tr[data-node="{node}"]')
-
-    def rows(self) -> list[str]:
-        """Names in the order in which they are seen."""
-        names: list[str] = self.page.evaluate(
-            "[...document.querySelectorAll('#node-rows tr[data-node]')].map((row) => row.dataset.node)"
-        )
-        return names
-
-
-def open_page(context: BrowserContext, served: Served, told: Told, url: str = "") -> Seen:
-    seen = Seen(context.new_page(), told, served)
-    seen.page.set_default_timeout(SLOW)
-    seen.page.on("console", lambda message: seen.messages.append(message.text))
-    seen.page.on("pageerror", lambda error: seen.messages.append(str(error)))
-    seen.page.on("request", lambda request: seen.requests.append(request.url))
-    seen.page.goto(url or served.url)
-    return seen
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +144,26 @@ def test_heat_maps_say_what_is_under_the_keys(seen: Seen) -> None:
     seen.page.keyboard.press("Enter")
     expect(seen.page.locator("#node-dialog-head")).to_have_text("node-1")
     seen.page.keyboard.press("Escape")
+
+
+def test_every_cell_of_a_heat_map_is_reached_by_keys(seen: Seen) -> None:
+    seen.happens("shared", "node-999", annotations={**SHARE, "alibabacloud.com/gpu-index": "3"})
+    expect(seen.page.locator("#decision-list")).to_contain_text("default/shared")
+    said = seen.page.locator(".map-gpu .said")
+    seen.page.locator(".map-gpu canvas").focus()
+    seen.page.keyboard.press("End")
+    expect(said).to_contain_text("node-999: 0.4 of 8 GPU (5 %); by device 0 %, 0 %, 0 %, 40 %")
+    seen.page.keyboard.press("ArrowRight")  # there is none behind it
+    expect(said).to_contain_text("node-999:")
+    seen.page.keyboard.press("Home")
+    seen.page.keyboard.press("ArrowDown")
+    text = said.inner_text()
+    row = int(text.removeprefix("node-").partition(":")[0])
+    assert 1 < row < NODES  # as many as a row has
+    seen.page.keyboard.press("ArrowUp")
+    expect(said).to_contain_text("node-0:")
+    seen.page.locator(".map-cpu canvas").focus()
+    expect(said).to_have_text("")  # nothing is said of a map that is left
 
 
 def test_hold_stops_the_page_and_lets_it_catch_up(seen: Seen) -> None:

@@ -38,16 +38,18 @@ def a_lab(directory: Path, settings: LabSettings = LabSettings(), name: str = "t
             os.environ["PILOTAGE_LABS"] = before
 
 
-async def eventually(ask: Callable[[], Awaitable[T | None]], what: str) -> T:
+async def eventually(
+    ask: Callable[[], Awaitable[T | None]], what: str, *, seconds: float = DEADLINE, pause: float = 0.05
+) -> T:
     """The first answer that is not None; a failure when it takes too long."""
     clock = SystemClock()
-    deadline = clock.now() + DEADLINE
+    deadline = clock.now() + seconds
     while True:
         answer = await ask()
         if answer is not None:
             return answer
-        assert clock.now() < deadline, f"not within {DEADLINE:g} s: {what}"
-        await asyncio.sleep(0.05)
+        assert clock.now() < deadline, f"not within {seconds:g} s: {what}"
+        await asyncio.sleep(pause)
 
 
 def fresh_namespace() -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from conftest import ROOT
 from kube.objects import a_pod
 from pilotage.kernels.features import LOAD, LOAD_AGE, LOAD_CPU, LOAD_RECEIVE, NODE_FEATURES, POD_FEATURES
 from pilotage.kube.cache import ClusterCache
 from pilotage.kube.filters import by_rules
 from pilotage.kube.podview import read_pod
 from pilotage.load.columns import LoadColumns
-from pilotage.load.settings import LoadSettings, preset, read_load_settings
+from pilotage.load.settings import OWN_NETWORK, PRESETS, LoadSettings, preset, read_load_settings
 from pilotage.model.clock import VirtualClock
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
@@ -173,3 +175,19 @@ def test_new_measurements_reach_scores_that_are_kept() -> None:
     cache.measure()
     assert cache.node_NF[0, LOAD_RECEIVE] == 1.0
     assert cache.changes - seen > len(NODES)  # more than a row can take in one by one: all is scored afresh
+
+
+def test_the_presets_are_those_of_the_documentation() -> None:
+    text = (ROOT / "docs" / "load.md").read_text()
+    for name, queries in PRESETS.items():
+        for measure, query in queries.items():
+            assert f"| `{name}` | `{measure}` | `{query}` |" in text
+
+
+@pytest.mark.parametrize(
+    "device", ["lo", "veth1a2b", "cali0", "lxc_health", "cilium_host", "kube-ipvs0", "vxlan.calico"]
+)
+def test_what_is_not_the_nodes_own_network_does_not_count(device: str) -> None:
+    pattern = OWN_NETWORK.removeprefix('device!~"').removesuffix('"')
+    assert re.fullmatch(pattern, device)
+    assert not any(re.fullmatch(pattern, own) for own in ("eth0", "ens5", "enp3s0f1", "bond0", "ib0", "eno1.100"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from lab.labs import eventually, pod
 from load.prometheus import Traffic, a_prometheus, an_exporter
 from pilotage.kernels.features import LOAD_AGE, LOAD_RECEIVE
@@ -17,6 +19,7 @@ from serving.services import a_service, read
 
 NODES = ("load-0", "load-1", "load-2")
 BUSY, QUIET = 5e7, 1e6
+LINK = 1e8
 
 
 def machines() -> list[Node]:
@@ -31,7 +34,12 @@ def measured(serving: Serving, node: str) -> float:
     return -1.0 if n is None or cache.node_NF[n, LOAD_AGE] < 0 else float(cache.node_NF[n, LOAD_RECEIVE])
 
 
-def test_traffic_moves_placements_and_its_absence_stops_none(lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["least-network", "learned"])
+def test_traffic_moves_placements_and_its_absence_stops_none(
+    lab: Lab, tmp_path: Path, policy: str, request: pytest.FixtureRequest
+) -> None:
+    """By a rule, and by a policy that has learned in Load-v1."""
+    asked = str(request.getfixturevalue("trained")) if policy == "learned" else policy
     traffic = Traffic({"load-0": BUSY, "load-1": QUIET, "load-2": BUSY})
 
     async def run() -> None:
@@ -41,9 +49,11 @@ def test_traffic_moves_placements_and_its_absence_stops_none(lab: Lab, tmp_path:
                 a_prometheus(tmp_path / "prometheus", exporter) as (process, address),
             ):
                 # The machine may be busy: scrapes and rounds are late then, and must count all the same.
-                load = LoadSettings(address, interval_seconds=0.5, stale_seconds=20.0, range_seconds=15.0)
+                load = LoadSettings(
+                    address, interval_seconds=0.5, stale_seconds=20.0, range_seconds=15.0, link_bytes_per_second=LINK
+                )
                 with (
-                    a_service(following(lab, "least-network", load=load)) as serving,
+                    a_service(following(lab, asked, load=load)) as serving,
                     a_kube_scheduler(lab, "extender-gpu.yaml", f"http://127.0.0.1:{serving.port}"),
                 ):
 

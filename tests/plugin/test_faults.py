@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 
 import pytest
 
+from lab.fault_table import RECOVERY_SECONDS, Row, fault_pods, note, reasons
 from lab.labs import DEADLINE, eventually, make_namespace, pod
 from pilotage.kube.client import Client
 from pilotage.lab import components
@@ -21,13 +22,14 @@ from plugin import faulty
 from plugin.conftest import Beside
 from plugin.faulty import Answer, Faulty, serving
 
-PODS = int(os.environ.get("PILOTAGE_FAULT_PODS", "100"))  # of each fault
-RECOVERY_SECONDS = 10.0
+PODS = fault_pods(100)
 ALWAYS_POSSIBLE = {"circuit-open", "deadline"}  # the deadline is short, and the machine may have much else to do
 
 
-def placed(beside: Beside, count: int, profile: str = "pilotage") -> None:
-    """Creates pods for a profile and waits until all of them have a node. None was called unschedulable meanwhile."""
+def placed(beside: Beside, count: int, profile: str = "pilotage") -> set[str]:
+    """Creates pods for a profile and waits until all of them have a node. Those that were called unschedulable
+    meanwhile."""
+    refused: set[str] = set()
 
     async def run(client: Client) -> None:
         namespace = await make_namespace(client)
@@ -39,17 +41,20 @@ def placed(beside: Beside, count: int, profile: str = "pilotage") -> None:
 
         async def all_bound() -> bool | None:
             found, _ = await client.list_all(path)
-            assert not any(
-                condition["type"] == "PodScheduled" and condition["status"] == "False"
+            refused.update(
+                one["metadata"]["name"]
                 for one in found
                 for condition in one["status"].get("conditions") or ()
+                if condition["type"] == "PodScheduled" and condition["status"] == "False"
             )
             return True if all(one["spec"].get("nodeName") for one in found) else None
 
-        await eventually(all_bound, "all pods have a node")
+        # Looking at many pods costs the API server what it needs for them.
+        await eventually(all_bound, "all pods have a node", seconds=max(DEADLINE, count), pause=max(0.05, count / 1000))
         await client.delete(f"/api/v1/namespaces/{namespace}")
 
     in_lab(beside.lab, run)
+    return refused
 
 
 def since(beside: Beside, before: PluginCounts) -> PluginCounts:
@@ -57,24 +62,53 @@ def since(beside: Beside, before: PluginCounts) -> PluginCounts:
     return PluginCounts(now.scored - before.scored, now.fallbacks - before.fallbacks)
 
 
-def recovered(beside: Beside, profile: str = "pilotage") -> None:
-    """Pods are scored again within the promised time."""
+def recovered(beside: Beside, profile: str = "pilotage") -> float:
+    """Pods are scored again within the promised time. The seconds until one was."""
     clock, before = SystemClock(), plugin_counts(beside.lab)
     began = clock.now()
     while since(beside, before).scored == 0:
         assert clock.now() - began < RECOVERY_SECONDS + DEADLINE / 10, "never recovered"
         last = clock.now()
-        placed(beside, 1, profile)
+        assert not placed(beside, 1, profile)
+    took = clock.now() - began
     assert last - began < RECOVERY_SECONDS  # when the pod that was scored was created
+    return took
+
+
+@dataclass
+class Bad:
+    """What happens to the pods of a fault."""
+
+    beside: Beside
+    fault: str
+    profile: str
+    refused: set[str] = field(default_factory=set)
+    counted: PluginCounts = field(default_factory=lambda: PluginCounts(0, Counter()))
+
+    def come(self) -> None:
+        """The pods, while the service fails."""
+        before = plugin_counts(self.beside.lab)
+        self.refused = placed(self.beside, PODS, self.profile)
+        self.counted = since(self.beside, before)
+
+    def expect(self, reason: str) -> None:
+        """Each was counted once: for this reason, or while the circuit was open for it."""
+        assert (self.counted.scored, self.counted.pods) == (0, PODS)
+        assert set(self.counted.fallbacks) <= {reason, *ALWAYS_POSSIBLE}
+        assert self.counted.fallbacks[reason] > 0
 
 
 @contextmanager
-def one_scheduler(beside: Beside) -> Iterator[PluginCounts]:
-    """What was counted before; kube-scheduler is the same process and alive afterwards."""
-    process = beside.lab.processes[components.SCHEDULER]
+def a_fault(beside: Beside, fault: str, profile: str = "pilotage") -> Iterator[Bad]:
+    """Within it the service fails and comes back: the plugin has recovered at its end. kube-scheduler is the same
+    process, and alive."""
+    process, bad = beside.lab.processes[components.SCHEDULER], Bad(beside, fault, profile)
     assert process.alive
-    yield plugin_counts(beside.lab)
-    assert process.alive
+    yield bad
+    took, restarts = recovered(beside, profile), int(not process.alive)
+    told = reasons(bad.counted.fallbacks)
+    note(Row("plugin", fault, PODS, len(bad.refused), restarts, told, 0, took))
+    assert (bad.refused, restarts) == (set(), 0)
 
 
 @pytest.mark.parametrize(
@@ -90,64 +124,48 @@ def one_scheduler(beside: Beside) -> Iterator[PluginCounts]:
 )
 def test_a_service_that_answers_wrongly(beside: Beside, answer: Answer, reason: str) -> None:
     service = Faulty()
-    with serving(service, beside.socket), one_scheduler(beside) as before:
+    with serving(service, beside.socket):
         recovered(beside)
-        good = since(beside, before)
-        service.answer = answer
-        placed(beside, PODS)
-        bad = since(beside, before)
-        assert bad.pods - good.pods == PODS  # each was counted once
-        assert bad.scored == good.scored
-        assert set(bad.fallbacks - good.fallbacks) <= {reason, *ALWAYS_POSSIBLE}
-        assert (bad.fallbacks - good.fallbacks)[reason] > 0
-        service.answer = faulty.right
-        recovered(beside)
+        with a_fault(beside, answer.__name__.replace("_", "-")) as bad:
+            service.answer = answer
+            bad.come()
+            bad.expect(reason)
+            service.answer = faulty.right
 
 
 def test_nobody_listens(beside: Beside) -> None:
-    with one_scheduler(beside) as before:
-        placed(beside, PODS)
-        counts = since(beside, before)
-    assert counts.scored == 0
-    assert counts.pods == PODS
-    assert set(counts.fallbacks) <= {"unreachable", *ALWAYS_POSSIBLE}
+    with ExitStack() as later, a_fault(beside, "not-started") as bad:
+        bad.come()
+        assert set(bad.counted.fallbacks) <= {"unreachable", *ALWAYS_POSSIBLE}
+        assert (bad.counted.scored, bad.counted.pods) == (0, PODS)
+        later.enter_context(serving(Faulty(), beside.socket))
 
 
 def test_a_certificate_that_has_expired(beside: Beside) -> None:
     """Through a profile that enables Score alone."""
-    with one_scheduler(beside) as before:
-        recovered(beside, "pilotage-tls")
-        good = since(beside, before)
+    recovered(beside, "pilotage-tls")
+    with a_fault(beside, "tls-expired", "pilotage-tls") as bad:
         beside.tls.load_cert_chain(*beside.expired)
-        placed(beside, PODS, "pilotage-tls")
-        bad = since(beside, before)
-        assert bad.pods - good.pods == PODS
-        assert set(bad.fallbacks - good.fallbacks) <= {"tls", *ALWAYS_POSSIBLE}
-        assert (bad.fallbacks - good.fallbacks)["tls"] > 0
+        bad.come()
+        bad.expect("tls")
         beside.tls.load_cert_chain(*beside.valid)
-        recovered(beside, "pilotage-tls")
 
 
-@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
-def test_the_service_is_gone_and_comes_back(beside: Beside, fault: signal.Signals) -> None:
-    clock = SystemClock()
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "paused"])
+def test_the_service_is_gone_and_comes_back(beside: Beside, number: signal.Signals) -> None:
+    clock, killed = SystemClock(), number == signal.SIGKILL
     service = start_service(beside.lab, beside.socket, "best-fit", clock)
     try:
-        with one_scheduler(beside) as before:
-            recovered(beside)
-            good = since(beside, before)
-            service.signal(fault)
-            placed(beside, PODS)
-            bad = since(beside, before)
-            assert bad.pods - good.pods == PODS
-            reasons: Counter[str] = bad.fallbacks - good.fallbacks
-            assert set(reasons) <= {"unreachable" if fault == signal.SIGKILL else "deadline", *ALWAYS_POSSIBLE}
-            assert reasons
-            if fault == signal.SIGKILL:
+        recovered(beside)
+        with a_fault(beside, "killed" if killed else "paused") as bad:
+            service.signal(number)
+            bad.come()
+            assert (bad.counted.scored, bad.counted.pods) == (0, PODS)
+            assert set(bad.counted.fallbacks) <= {"unreachable" if killed else "deadline", *ALWAYS_POSSIBLE}
+            if killed:
                 stop(service, clock)
                 service = start_service(beside.lab, beside.socket, "best-fit", clock)
             else:
                 service.signal(signal.SIGCONT)
-            recovered(beside)
     finally:
         stop(service, clock)

@@ -32,8 +32,11 @@ DOCUMENTED = "http://127.0.0.1:8650"
 
 
 @contextmanager
-def a_kube_scheduler(lab: Lab, document: str, address: str) -> Iterator[subprocess.Popen[bytes]]:
-    """With a configuration of docs/kube-scheduler, but for the address and how it reaches the lab."""
+def a_kube_scheduler(
+    lab: Lab, document: str, address: str, authority: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """With a configuration of docs/kube-scheduler, but for the address and how it reaches the lab; with an authority,
+    which signed the extender's certificate, by TLS."""
     text = (CONFIGURATIONS / document).read_text()
     assert DOCUMENTED in text
     connection = {
@@ -43,6 +46,12 @@ def a_kube_scheduler(lab: Lab, document: str, address: str) -> Iterator[subproce
         "contentType": "application/vnd.kubernetes.protobuf",
     }
     text = text.replace(DOCUMENTED, address)
+    if authority is not None:
+        tls = orjson.dumps({"caFile": str(authority)}).decode()
+        text = text.replace(
+            "    nodeCacheCapable", f"    enableHTTPS: true\n    tlsConfig: {tls}\n    nodeCacheCapable"
+        )
+        assert "enableHTTPS" in text
     text += f"clientConnection: {orjson.dumps(connection).decode()}\nleaderElection: {{leaderElect: false}}\n"
     path = lab.directory / f"{document}.{address.rpartition(':')[2]}"
     path.write_text(text)
@@ -121,6 +130,7 @@ async def own_nodes(lab: Lab, nodes: list[Node]) -> AsyncIterator[tuple[Client, 
             yield client, namespace
         finally:
             await remove(client, [node.name for node in nodes])
+            await client.delete(f"/api/v1/namespaces/{namespace}")
 
 
 def following(lab: Lab, *policies: str, **more: Any) -> Settings:

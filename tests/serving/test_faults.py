@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+import subprocess
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,24 +17,30 @@ import pytest
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
-from lab.labs import eventually, pod
+from lab.fault_table import RECOVERY_SECONDS, Row, fault_pods, note, reasons
+from lab.labs import DEADLINE, eventually, pod
 from pilotage.kube.client import Client, Json
 from pilotage.lab.certificates import Authority, write_private
 from pilotage.lab.controlplane import Lab
 from pilotage.lab.ports import free_ports
 from pilotage.model.clock import SystemClock
 from pilotage.model.cluster import Node
-from pilotage.serving.run import Settings
+from pilotage.serving.run import Serving
 from pilotage.serving.security import Security
-from serving.schedulers import a_kube_scheduler, a_serve_process, fallbacks, following, own_nodes, ready
+from serving.schedulers import a_kube_scheduler, a_serve_process, fallbacks, following, log_of, own_nodes, ready
 from serving.services import a_service
 
 SCORES, SHARES = "extender-score.yaml", "extender-gpu.yaml"
-RECOVERY_SECONDS = 10.0
 BUSY = {"deadline"}  # 200 ms are short on a machine that has much else to do
-PODS = int(os.environ.get("PILOTAGE_FAULT_PODS", "12"))  # for each fault; 1000 for the figures of docs/serve.md
+PODS = fault_pods(12)
+PLACED_SECONDS = max(DEADLINE, PODS)  # a paused extender costs 200 ms for every pod
+PAUSE = max(0.05, PODS / 1000)  # looking at many pods costs the API server what it needs for them
+INDEX = "alibabacloud.com/gpu-index"
+LONGEST_PAUSE = 10.0  # seconds between two tries of kube-scheduler with one pod
 SHARE = {"alibabacloud.com/gpu-milli": "100", "alibabacloud.com/gpu-count": "1"}
+MACHINES = 3
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Answered = Callable[[], Awaitable[float]]  # questions of prioritize that the service has answered
 
 
 async def garbage(request: web.Request) -> web.Response:
@@ -46,6 +53,8 @@ async def late(request: web.Request) -> web.Response:
 
 
 async def wrong_nodes(request: web.Request) -> web.Response:
+    if request.path.endswith("filter"):
+        return web.json_response({"NodeNames": ["of-another-cluster"], "FailedNodes": {}})
     return web.json_response([{"Host": "of-another-cluster", "Score": 10}])
 
 
@@ -56,20 +65,22 @@ async def not_a_number(request: web.Request) -> web.Response:
 
 
 async def huge(request: web.Request) -> web.StreamResponse:
+    """64 MiB that never become an answer; kube-scheduler keeps what it has read until it is through."""
     answer = web.StreamResponse()
     await answer.prepare(request)
+    part = b'[{"Host": "x", "Score": 1},' * 4000
     with suppress(ConnectionError):  # the other side has had enough
-        for _ in range(10_000):
-            await answer.write(b'[{"Host": "x", "Score": 1},' * 4000)
+        for _ in range(2**26 // len(part)):
+            await answer.write(part)
     return answer
 
 
 FAULTS: dict[str, tuple[Answer, set[str]]] = {  # and how its pods are counted; of the last, nobody can tell
     "garbage": (garbage, {"malformed"}),
     "late": (late, {"deadline"}),
-    "NaN": (not_a_number, {"malformed"}),
+    "not-a-number": (not_a_number, {"malformed"}),
     "huge": (huge, {"malformed", "deadline"}),
-    "wrong nodes": (wrong_nodes, set()),
+    "wrong-nodes": (wrong_nodes, set()),
 }
 
 
@@ -88,7 +99,11 @@ async def answering(answer: Answer, port: int) -> AsyncIterator[None]:
 
 
 def machines(name: str, gpus: int = 0) -> list[Node]:
-    return [Node(f"{name}-{n}", 64_000, 256 * 2**30, gpu_count=gpus, labels=(("test", name),)) for n in range(3)]
+    """With room for all pods on any of them, but for devices."""
+    memory, labels = (256 + 2 * PODS) * 2**30, (("test", name),)
+    return [
+        Node(f"{name}-{n}", 64_000, memory, pods=2 * PODS + 110, gpu_count=gpus, labels=labels) for n in range(MACHINES)
+    ]
 
 
 async def make(client: Client, namespace: str, names: list[str], scheduler: str, where: str, **more: object) -> None:
@@ -97,15 +112,21 @@ async def make(client: Client, namespace: str, names: list[str], scheduler: str,
         await client.create(f"/api/v1/namespaces/{namespace}/pods", made)
 
 
-async def all_placed(client: Client, namespace: str, count: int, *, never_refused: bool = True) -> list[Json]:
+async def all_placed(client: Client, namespace: str, count: int) -> tuple[list[Json], set[str]]:
+    """The pods when all of them have a node, and names of those that were called unschedulable meanwhile."""
+    refused: set[str] = set()
+
     async def ask() -> list[Json] | None:
-        found, _ = await client.list_all(f"/api/v1/namespaces/{namespace}/pods")
-        if never_refused:
-            assert not [one["metadata"]["name"] for one in found if is_refused(one)]
+        found = await pods_of(client, namespace)
+        refused.update(one["metadata"]["name"] for one in found if is_refused(one))
         placed = [one for one in found if one["spec"].get("nodeName")]
         return placed if len(placed) == count else None
 
-    return await eventually(ask, f"{count} pods are placed")
+    return await eventually(ask, f"{count} pods are placed", seconds=PLACED_SECONDS, pause=PAUSE), refused
+
+
+async def pods_of(client: Client, namespace: str) -> list[Json]:
+    return (await client.list_all(f"/api/v1/namespaces/{namespace}/pods"))[0]
 
 
 def is_refused(found: Json) -> bool:
@@ -114,141 +135,231 @@ def is_refused(found: Json) -> bool:
     return any(one["type"] == "PodScheduled" and one["status"] == "False" for one in said)
 
 
-async def answered(port: int) -> float:
-    """Questions of prioritize that the service has answered."""
-    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
-        text = await answer.text()
-    return sum(
-        sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == "pilotage_serve_requests_total" and sample.labels == {"verb": "prioritize", "reason": "ok"}
-    )
+def answered_at(port: int) -> Answered:
+    async def ask() -> float:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+            text = await answer.text()
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if (sample.name, sample.labels) == ("pilotage_serve_requests_total", {"verb": "prioritize", "reason": "ok"})
+        )
+
+    return ask
 
 
-async def recovered(client: Client, namespace: str, port: int, where: str) -> None:
-    """The service is back: pods are scored again within the promised time."""
-    clock, before = SystemClock(), await answered(port)
+async def recovered(client: Client, namespace: str, answered: Answered, where: str) -> float:
+    """The service is back: pods are scored again within the promised time. The seconds it took."""
+    clock, before = SystemClock(), await answered()
     began = clock.now()
-    while await answered(port) == before:
+    while await answered() == before:
         assert clock.now() - began < RECOVERY_SECONDS
-        there = len((await client.list_all(f"/api/v1/namespaces/{namespace}/pods"))[0])
+        there = len(await pods_of(client, namespace))
         await make(client, namespace, [f"again-{there}"], "pilotage-score", where)
-        await all_placed(client, namespace, there + 1)
+        _, refused = await all_placed(client, namespace, there + 1)
+        assert not refused
+    return clock.now() - began
 
 
-@contextmanager
-def at(lab: Lab, port: int, policy: str) -> Iterator[None]:
+@asynccontextmanager
+async def back(lab: Lab, port: int, policy: str) -> AsyncIterator[None]:
+    """A service that has nothing wrong with it."""
     with a_service(replace(following(lab, policy), port=port)):
+        await ready(port)
         yield
+
+
+# Scores alone
+
+
+async def pods_without_scores(client: Client, lab: Lab, namespace: str, where: str) -> tuple[Counter[str], set[str]]:
+    """They come while the service fails: why kube-scheduler decided by itself, and pods called unschedulable."""
+    there, before = len(await pods_of(client, namespace)), fallbacks(lab, SCORES)
+    await make(client, namespace, [f"pod-{i}" for i in range(PODS)], "pilotage-score", where)
+    _, refused = await all_placed(client, namespace, there + PODS)
+    return fallbacks(lab, SCORES) - before, refused
+
+
+def note_scores(
+    fault: str, found: tuple[Counter[str], set[str]], scheduler: subprocess.Popen[bytes], took: float
+) -> None:
+    counted, refused = found
+    restarts = int(scheduler.poll() is not None)
+    note(Row("extender-score", fault, PODS, len(refused), restarts, reasons(counted), 0, took))
+    assert (refused, restarts) == (set(), 0)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_wrong_answers_stop_no_pod(lab: Lab, fault: str) -> None:
-    where, (answer, reasons) = f"wrong-{fault.replace(' ', '-').lower()}", FAULTS[fault]
+    where, (answer, expected) = f"wrong-{fault}", FAULTS[fault]
     (port,) = free_ports(1, lab.ports.values())
 
     async def run() -> None:
         async with own_nodes(lab, machines(where)) as (client, namespace):
-            with a_kube_scheduler(lab, SCORES, f"http://127.0.0.1:{port}"):
+            with a_kube_scheduler(lab, SCORES, f"http://127.0.0.1:{port}") as scheduler:
                 async with answering(answer, port):
-                    await make(client, namespace, [f"pod-{i}" for i in range(PODS)], "pilotage-score", where)
-                    await all_placed(client, namespace, PODS)
-                counted = fallbacks(lab, SCORES)
-                assert counted.total() == (PODS if reasons else counted["deadline"])  # each once
-                assert set(counted) <= reasons | BUSY
-                assert not reasons or any(counted[reason] for reason in reasons)
-                with at(lab, port, "least-allocated"):
-                    await ready(port)
-                    await recovered(client, namespace, port, where)
-
-    asyncio.run(run())
-
-
-def test_an_expired_certificate_stops_no_pod(lab: Lab, tmp_path: Path) -> None:
-    authority = Authority("test", datetime.now(UTC) - timedelta(days=400))  # certificates are for a year
-    expired = authority.issue("server")
-    files = {"server.crt": expired.certificate, "server.key": expired.key, "ca.crt": authority.pem}
-    paths = {name: write_private(tmp_path / name, data) for name, data in files.items()}
-    security = Security(paths["server.crt"], paths["server.key"])
-    settings = Settings(policies=("least-allocated",), port=0, access=following(lab).access, security=security)
-
-    async def run() -> None:
-        async with own_nodes(lab, machines("expired")) as (client, namespace):
-            with (
-                a_service(settings) as serving,
-                a_kube_scheduler(lab, SCORES, f"https://127.0.0.1:{serving.port}"),
-            ):
-                await make(client, namespace, [f"pod-{i}" for i in range(PODS)], "pilotage-score", "expired")
-                await all_placed(client, namespace, PODS)
-                counted = fallbacks(lab, SCORES)
-                assert (counted.total(), set(counted) <= {"tls"} | BUSY, counted["tls"] > 0) == (PODS, True, True)
+                    found = await pods_without_scores(client, lab, namespace, where)
+                async with back(lab, port, "least-allocated"):
+                    took = await recovered(client, namespace, answered_at(port), where)
+                note_scores(fault, found, scheduler, took)
+                counted, _ = found
+                assert counted.total() == (PODS if expected else counted["deadline"])  # each once
+                assert set(counted) <= expected | BUSY
+                assert not expected or any(counted[reason] for reason in expected)
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "paused"])
 def test_a_service_that_does_not_answer_stops_no_pod(lab: Lab, number: signal.Signals) -> None:
-    where = f"silent-{number.name.lower()}"
-    (port,) = free_ports(1, lab.ports.values())
-    options = ("--policy", "least-allocated", "--port", str(port))
+    killed = number == signal.SIGKILL
+    fault = "killed" if killed else "paused"
+    where, (port,) = f"silent-{fault}", free_ports(1, lab.ports.values())
+    options, answered = ("--policy", "least-allocated", "--port", str(port)), answered_at(port)
 
     async def run() -> None:
         async with own_nodes(lab, machines(where)) as (client, namespace):
-            with a_kube_scheduler(lab, SCORES, f"http://127.0.0.1:{port}"):
+            with a_kube_scheduler(lab, SCORES, f"http://127.0.0.1:{port}") as scheduler:
                 with a_serve_process(lab, *options) as (process, _):
                     await ready(port)
-                    await recovered(client, namespace, port, where)
-                    scored = len((await client.list_all(f"/api/v1/namespaces/{namespace}/pods"))[0])
-                    before = fallbacks(lab, SCORES)
+                    await recovered(client, namespace, answered, where)
                     process.send_signal(number)
-                    await make(client, namespace, [f"pod-{i}" for i in range(PODS)], "pilotage-score", where)
-                    await all_placed(client, namespace, scored + PODS)
-                    counted = fallbacks(lab, SCORES) - before
-                    assert counted.total() == PODS
-                    assert set(counted) <= {"unreachable" if number == signal.SIGKILL else "deadline"} | BUSY
-                    process.send_signal(signal.SIGCONT)
-                    if number == signal.SIGSTOP:
+                    found = await pods_without_scores(client, lab, namespace, where)
+                    if not killed:
+                        process.send_signal(signal.SIGCONT)
                         await ready(port)
-                        await recovered(client, namespace, port, where)
-                if number == signal.SIGKILL:
+                        took = await recovered(client, namespace, answered, where)
+                if killed:
                     with a_serve_process(lab, *options):
                         await ready(port)
-                        await recovered(client, namespace, port, where)
+                        took = await recovered(client, namespace, answered, where)
+                note_scores(fault, found, scheduler, took)
+                counted, _ = found
+                assert counted.total() == PODS
+                assert set(counted) <= {"unreachable" if killed else "deadline"} | BUSY
 
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("fault", ["killed", "paused", "garbage", "late"])
-def test_gpu_pods_wait_for_the_service_and_none_is_without_its_device(lab: Lab, fault: str) -> None:
-    where = f"gpu-{fault}"
+class Renewable:
+    """Files of a server whose certificate has expired, and can be renewed; `ca.crt` has signed both."""
+
+    def __init__(self, directory: Path) -> None:
+        now = datetime.now(UTC)
+        past, self._present = Authority("past", now - timedelta(days=400)), Authority("present", now)  # for a year
+        self.authority = write_private(directory / "ca.crt", past.pem + self._present.pem)
+        self.security = Security(directory / "server.crt", directory / "server.key")
+        self._write(past)
+
+    def renew(self) -> None:
+        self._write(self._present)
+
+    def _write(self, authority: Authority) -> None:
+        fresh = authority.issue("server")
+        for path, data in ((self.security.key, fresh.key), (self.security.certificate, fresh.certificate)):
+            assert path is not None
+            write_private(path, data)
+
+
+@pytest.fixture
+def renewable(tmp_path: Path) -> Renewable:
+    return Renewable(tmp_path)
+
+
+def answered_by(serving: Serving) -> Answered:
+    async def ask() -> float:
+        labels = {"verb": "prioritize", "reason": "ok"}
+        return serving.metrics.registry.get_sample_value("pilotage_serve_requests_total", labels) or 0.0
+
+    return ask
+
+
+def test_an_expired_certificate_stops_no_pod(lab: Lab, renewable: Renewable) -> None:
+    """And the service that has it need not be started again when it is renewed."""
+    settings = following(lab, "least-allocated", security=renewable.security)
+
+    async def run() -> None:
+        async with own_nodes(lab, machines("expired")) as (client, namespace):
+            with (
+                a_service(settings) as serving,
+                a_kube_scheduler(lab, SCORES, f"https://127.0.0.1:{serving.port}", renewable.authority) as scheduler,
+            ):
+                found = await pods_without_scores(client, lab, namespace, "expired")
+                renewable.renew()
+                took = await recovered(client, namespace, answered_by(serving), "expired")
+                note_scores("tls-expired", found, scheduler, took)
+                counted, _ = found
+                assert (counted.total(), set(counted) <= {"tls"} | BUSY, counted["tls"] > 0) == (PODS, True, True)
+                assert "certificate has expired" in log_of(lab, SCORES).read_text(errors="replace")
+
+    asyncio.run(run())
+
+
+# GPU shares
+
+
+@pytest.mark.parametrize("fault", ["killed", "paused", *FAULTS, "tls-expired"])
+def test_gpu_pods_wait_for_the_service_and_none_is_without_its_device(
+    lab: Lab, fault: str, renewable: Renewable
+) -> None:
+    where, clock = f"gpu-{fault}", SystemClock()
     (port,) = free_ports(1, lab.ports.values())
+    by_tls = fault == "tls-expired"
+    address, authority = (
+        (f"https://127.0.0.1:{port}", renewable.authority) if by_tls else (f"http://127.0.0.1:{port}", None)
+    )
+    gpus = -(-PODS // (10 * MACHINES)) + 1  # ten pods share one
 
-    @asynccontextmanager
-    async def faulty() -> AsyncIterator[None]:
-        if fault in ("killed", "paused"):
-            with a_serve_process(lab, "--policy", "best-fit", "--port", str(port)) as (process, _):
-                await ready(port)
-                process.send_signal(signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
-                yield
+    async def fail(stack: AsyncExitStack) -> None:
+        if by_tls:
+            settings = replace(following(lab, "best-fit", security=renewable.security), port=port)
+            stack.enter_context(a_service(settings))
+        elif fault in ("killed", "paused"):
+            served = a_serve_process(lab, "--policy", "best-fit", "--port", str(port))
+            process, _ = stack.enter_context(served)
+            await ready(port)
+            process.send_signal(signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
         else:
-            async with answering(FAULTS[fault][0], port):
-                yield
+            await stack.enter_async_context(answering(FAULTS[fault][0], port))
 
-    async def run() -> list[Json]:
-        async with own_nodes(lab, machines(where, gpus=4)) as (client, namespace):
-            with a_kube_scheduler(lab, SHARES, f"http://127.0.0.1:{port}"):
-                async with faulty():
+    async def mend(failing: AsyncExitStack, stack: AsyncExitStack) -> None:
+        if by_tls:
+            await stack.enter_async_context(failing.pop_all())
+            renewable.renew()
+        else:
+            await failing.aclose()
+            await stack.enter_async_context(back(lab, port, "best-fit"))
+
+    async def run() -> None:
+        async with own_nodes(lab, machines(where, gpus)) as (client, namespace):
+            with a_kube_scheduler(lab, SHARES, address, authority) as scheduler:
+                async with AsyncExitStack() as stack, AsyncExitStack() as failing:
+                    await fail(failing)
                     names = [f"pod-{i}" for i in range(PODS)]
                     await make(client, namespace, names, "pilotage-gpu", where, annotations=SHARE)
                     await tried(client, namespace)
-                    found, _ = await client.list_all(f"/api/v1/namespaces/{namespace}/pods")
-                    assert not [one for one in found if one["spec"].get("nodeName")]
-                with at(lab, port, "best-fit"):  # and kube-scheduler tries again by itself
-                    return await all_placed(client, namespace, PODS, never_refused=False)
+                    early = [one for one in await pods_of(client, namespace) if one["spec"].get("nodeName")]
+                    await mend(failing, stack)
+                    began = clock.now()  # and kube-scheduler tries again by itself
+                    await first_placed(client, namespace)
+                    took = clock.now() - began
+                    placed, _ = await all_placed(client, namespace, PODS)
+                bare = [one for one in placed if not one["metadata"]["annotations"].get(INDEX)]
+                restarts = int(scheduler.poll() is not None)
+                never = PODS - len(placed)
+                note(Row("extender-gpu", fault, PODS, never, restarts, "", len(early) + len(bare), took))
+                assert (early, bare, restarts) == ([], [], 0)
+                assert took < RECOVERY_SECONDS + LONGEST_PAUSE
 
-    placed = asyncio.run(run())
-    assert all(one["metadata"]["annotations"].get("alibabacloud.com/gpu-index") for one in placed)
+    asyncio.run(run())
+
+
+async def first_placed(client: Client, namespace: str) -> None:
+    async def ask() -> bool | None:
+        return True if any(one["spec"].get("nodeName") for one in await pods_of(client, namespace)) else None
+
+    await eventually(ask, "a pod is placed", pause=PAUSE)
 
 
 async def tried(client: Client, namespace: str) -> None:

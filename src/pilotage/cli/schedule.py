@@ -219,7 +219,7 @@ async def _run(
         say(f"schedules for {', '.join(f'{name} by {policy.name}' for name, policy in policies.items())}")
         try:
             async with AsyncExitStack() as stack:
-                answers = answering(endpoint, scheduler.metrics.registry, scheduler.missing)
+                answers = answering(endpoint, scheduler.metrics.registry, scheduler.missing, say)
                 await stack.enter_async_context(answers)
                 if place is not None:
                     url = await stack.enter_async_context(showing(scheduler, clock, place))

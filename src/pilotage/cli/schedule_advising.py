@@ -70,7 +70,7 @@ async def run_adviser(
         registry = adviser.metrics.registry
         pages = serve_status(metrics_port, registry, adviser.journal) if metrics_port is not None else None
         try:
-            async with answering(endpoint, registry, adviser.missing):
+            async with answering(endpoint, registry, adviser.missing, tell):
                 await _advise(adviser, out, stop, now)
         finally:
             if pages is not None:

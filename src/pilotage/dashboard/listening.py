@@ -22,18 +22,19 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
-    async def change_keys(self, listening: socket.socket, context: ssl.SSLContext) -> None:
-        """Connections from now on are by this context alone; those that are open stay as they are.
-
-        What a context has once been told to trust it trusts for ever, and so do sessions that are resumed with it.
-        """
+    async def change_keys(self, context: ssl.SSLContext) -> None:
+        """Connections from now on are by this context alone; those that are open stay as they are."""
         self.config.ssl = context
-        fresh = await asyncio.get_running_loop().create_server(
-            self._protocol, sock=listening.dup(), ssl=context, backlog=BACKLOG
-        )
-        for old in self.servers:
-            old.close()
-        self.servers = [fresh]
+        if not self.started or self.should_exit:
+            return  # it begins with this one, or is about to end
+        loop, before = asyncio.get_running_loop(), self.servers
+        self.servers = [
+            await loop.create_server(self._protocol, sock=listening.dup(), ssl=context, backlog=BACKLOG)
+            for old in before
+            for listening in old.sockets
+        ]
+        for old in before:
+            old.close()  # its sockets too, but not what was made from them
 
     def _protocol(self) -> asyncio.Protocol:
         kind = self.config.http_protocol_class

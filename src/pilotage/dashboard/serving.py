@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from pilotage.dashboard.access import Guard
 from pilotage.dashboard.app import Dashboard
 from pilotage.dashboard.listening import Server, listen
 from pilotage.dashboard.source import Source
+from pilotage.kube.keys import KeyFiles, Keys
 from pilotage.kube.listening import is_loopback, read_token
 from pilotage.model.clock import Clock
 from pilotage.model.errors import InputError
 
+LOGGER = logging.getLogger("pilotage.dashboard")
 END_SECONDS = 2  # for open pages when the process ends
 MOST_CONNECTIONS = 256
 
@@ -32,6 +35,10 @@ class Place:
     certificate: Path | None = None
     key: Path | None = None
     option: str = "--address"
+
+    @property
+    def files(self) -> KeyFiles | None:
+        return KeyFiles(self.certificate, self.key) if self.certificate and self.key else None
 
     @property
     def url(self) -> str:
@@ -54,9 +61,6 @@ def place_of(
         raise InputError(f"{address!r} is no address", field="--address", expected="HOST:PORT, such as 127.0.0.1:7780")
     if (certificate is None) != (key is None):
         raise InputError("one without the other", field="--tls-certificate", expected="--tls-key beside it")
-    for file in (certificate, key):
-        if file is not None and not file.is_file():
-            raise InputError("there is no such file", file=file, expected="a PEM file")
     token = read_token(token_file) if token_file is not None else ""
     if not is_loopback(host):
         if not token:
@@ -64,7 +68,10 @@ def place_of(
         if certificate is None and not plain:
             expected = "--tls-certificate and --tls-key, or --plain-http behind a proxy that has them"
             raise InputError(f"{host} leaves this machine", field="--address", expected=expected)
-    return Place(host, int(number), Guard(token), certificate, key)
+    place = Place(host, int(number), Guard(token), certificate, key)
+    if place.files is not None:
+        place.files.context()  # what is wrong with them is said before anything is begun
+    return place
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +96,16 @@ async def serving(source: Source, clock: Clock, place: Place) -> AsyncIterator[S
         server_header=False,
         limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=END_SECONDS,
-        ssl_certfile=place.certificate,
-        ssl_keyfile=place.key,
     )
+    config.load()
     server = Server(config)
+    keys = Keys(place.files, server.change_keys) if place.files is not None else None
+    config.ssl = keys.context if keys is not None else None
     async with dashboard.looking():
         task = asyncio.create_task(server.serve([listening]))
         try:
-            yield Serving(place.url, dashboard)
+            async with keys.renewed(LOGGER.warning) if keys is not None else nullcontext():
+                yield Serving(place.url, dashboard)
         finally:
             dashboard.feed.end()
             server.should_exit = True

@@ -15,7 +15,11 @@ from pilotage.workloads.yaml_documents import only_document
 MEASURES = ("cpu", "memory", "receive", "transmit", "connections", "gpu", "gpu_memory", "latency")
 
 # Device names of a node's own network: no loopback, no container ends, bridges or tunnels.
-OWN_NETWORK = 'device!~"lo|veth.*|cali.*|cni.*|docker.*|flannel.*|tunl.*|br-.*"'
+_VIRTUAL = (
+    "lo veth.* cali.* lxc.* cilium_.* cni.* docker.* flannel.* antrea.* kube-.* nodelocaldns.* dummy.* br-.* virbr.*"
+)
+_TUNNELS = "tunl.* vxlan.* geneve.* gre.* wg.* tun.* tap.*"
+OWN_NETWORK = f'device!~"{"|".join((_VIRTUAL + " " + _TUNNELS).split())}"'
 _INTERFACES = re.compile(r"[A-Za-z0-9_.@:*+?()|-]{1,256}")
 PRESETS: dict[str, dict[str, str]] = {
     "node-exporter": {

@@ -5,9 +5,10 @@ It runs in the scheduler's own event loop on purpose: a loop that hangs answers 
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from pilotage.kube.keys import KeyFiles, Keys
 from pilotage.kube.listening import is_loopback
 from pilotage.model.errors import InputError
 
@@ -40,37 +42,33 @@ class EndpointSettings:
             raise InputError(f"{listen!r} is no address", field="--listen", expected=expected) from error
         if not 0 < settings.port < 65536:
             raise InputError(f"{port} is no port", field="--listen", expected=expected)
-        settings.context()
+        if tls is None and not is_loopback(settings.address):
+            problem = "would answer other machines in the clear"
+            raise InputError(problem, field="--listen", expected="--tls DIR with tls.crt and tls.key")
+        if settings.files is not None:
+            settings.files.context()
         return settings
 
-    def context(self) -> ssl.SSLContext | None:
-        """How it encrypts; off loopback it must."""
+    @property
+    def files(self) -> KeyFiles | None:
         if self.tls is None:
-            if not is_loopback(self.address):
-                problem = "would answer other machines in the clear"
-                raise InputError(problem, field="--listen", expected="--tls DIR with tls.crt and tls.key")
             return None
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        try:
-            context.load_cert_chain(self.tls / "tls.crt", self.tls / "tls.key")
-            if (self.tls / "ca.crt").exists():
-                context.verify_mode = ssl.CERT_OPTIONAL  # a kubelet shows none
-                context.load_verify_locations(self.tls / "ca.crt")
-        except (OSError, ssl.SSLError) as error:
-            expected = "tls.crt and tls.key in PEM, perhaps ca.crt"
-            raise InputError("holds no certificate and key", file=self.tls, expected=expected) from error
-        return context
+        authority = self.tls / "ca.crt"
+        return KeyFiles(self.tls / "tls.crt", self.tls / "tls.key", authority if authority.exists() else None)
 
 
 @asynccontextmanager
 async def answering(
-    settings: EndpointSettings | None, registry: CollectorRegistry, missing: Callable[[], str]
+    settings: EndpointSettings | None,
+    registry: CollectorRegistry,
+    missing: Callable[[], str],
+    on_problem: Callable[[str], None] = lambda text: None,
 ) -> AsyncIterator[None]:
     """Answers while the context lasts. `missing` says what keeps the process from being ready, "" for nothing."""
     if settings is None:
         yield
         return
-    context = settings.context()
+    files = settings.files
 
     async def alive(request: web.Request) -> web.Response:
         return web.Response(text="ok")
@@ -80,7 +78,7 @@ async def answering(
         return web.Response(status=503 if lacks else 200, text=lacks or "ok")
 
     async def metrics(request: web.Request) -> web.Response:
-        if context is not None and context.verify_mode != ssl.CERT_NONE and not _certified(request):
+        if files is not None and files.authority is not None and not _certified(request):
             return web.Response(status=401, text="a client certificate is needed")
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
@@ -89,15 +87,32 @@ async def answering(
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSING_SECONDS)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, settings.address, settings.port, ssl_context=context)
-        try:
-            await site.start()
-        except OSError as error:
-            where = f"{settings.address}:{settings.port}"
-            raise InputError(f"{where}: {error.strerror}", field="--listen", expected="a free port") from error
-        yield
+        with _listening(settings) as listening:
+            sites: list[web.SockSite] = []
+
+            async def change(context: ssl.SSLContext | None) -> None:
+                """New connections are by this context; those that wait to be accepted too, as the socket is one."""
+                site = web.SockSite(runner, listening.dup(), ssl_context=context)
+                await site.start()
+                while sites:
+                    await sites.pop().stop()
+                sites.append(site)
+
+            keys = Keys(files, change) if files is not None else None
+            await change(keys.context if keys is not None else None)
+            async with keys.renewed(on_problem) if keys is not None else nullcontext():
+                yield
     finally:
         await runner.cleanup()
+
+
+def _listening(settings: EndpointSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
+    try:
+        return socket.create_server((settings.address, settings.port), family=family)
+    except OSError as error:
+        where = f"{settings.address}:{settings.port}"
+        raise InputError(f"{where}: {error.strerror}", field="--listen", expected="a free port") from error
 
 
 def _certified(request: web.Request) -> bool:

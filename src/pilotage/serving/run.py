@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from pilotage.kube.access import Access
 from pilotage.kube.binding import Binder
 from pilotage.kube.cache import ClusterCache
 from pilotage.kube.client import Client
+from pilotage.kube.keys import Keys
 from pilotage.load.collecting import Collector
 from pilotage.load.columns import LoadColumns
 from pilotage.load.settings import LoadSettings
@@ -78,14 +79,15 @@ class Serving:
     own: Own | None = None
     collector: Collector | None = None
     _warm: bool = False
-    _on_port: tuple[Server, socket.socket] | None = None
+    _keys: Keys | None = None  # of the port
 
     def __post_init__(self) -> None:
         settings = self.settings
         settings.security.check(settings.host)
         self.offered = Offered.read(settings.policies)
         self.gate = Gate(settings.security.client_authority is not None, settings.security.token())
-        settings.security.context()  # whatever is wrong with the files is said before anything else happens
+        if settings.security.files is not None:
+            settings.security.files.context()  # what is wrong with them is said before anything else happens
         self.columns = LoadColumns(settings.load, self.clock) if settings.load is not None else None
         self.sessions = Sessions(self._scoring, self.clock)
 
@@ -144,7 +146,9 @@ class Serving:
                     await asyncio.sleep(0.01)
                 self.offered = await asyncio.to_thread(warmed, self.offered, self.settings.mix)
                 self._warm = True
-                yield self
+                keys = self._keys
+                async with keys.renewed(self._not_renewed, self._renewed) if keys is not None else nullcontext():
+                    yield self
             finally:
                 ticking.cancel()
                 for server, _ in servers:
@@ -208,9 +212,10 @@ class Serving:
         if listening is not None:
             config = uvicorn.Config(app, **common)  # type: ignore[arg-type]
             config.load()
-            config.ssl = settings.security.context()
             server = Server(config)
-            self._on_port = server, listening
+            if settings.security.files is not None:
+                self._keys = Keys(settings.security.files, server.change_keys)
+                config.ssl = self._keys.context
             servers.append((server, [listening]))
         if settings.socket is not None:
             _prepare_socket(settings.socket)
@@ -233,19 +238,24 @@ class Serving:
         try:
             fresh = await asyncio.to_thread(Offered.read, self.settings.policies, self.offered.edition + 1)
             fresh = await asyncio.to_thread(warmed, fresh, self.settings.mix)
-            token, context = self.settings.security.token(), self.settings.security.context()
-            if context is not None and self._on_port is not None:
-                server, listening = self._on_port
-                await server.change_keys(listening, context)
+            token = self.settings.security.token()
+            if self._keys is not None:
+                await self._keys.renew()
         except PilotageError as error:
-            self.metrics.reloads.labels("failed").inc()
-            log(logging.ERROR, "reload", outcome="failed", detail=str(error))
+            self._not_renewed(str(error))
             return False
         self.offered, self.gate.token = fresh, token
-        self.metrics.reloads.labels("done").inc()
         self.metrics.edition.set(fresh.edition)
-        log(logging.INFO, "reload", outcome="done", policies=fresh.names)
+        self._renewed(policies=fresh.names)
         return True
+
+    def _renewed(self, **what: object) -> None:
+        self.metrics.reloads.labels("done").inc()
+        log(logging.INFO, "reload", outcome="done", **what)
+
+    def _not_renewed(self, why: str) -> None:
+        self.metrics.reloads.labels("failed").inc()
+        log(logging.ERROR, "reload", outcome="failed", detail=why)
 
 
 def _prepare_socket(path: Path) -> None:

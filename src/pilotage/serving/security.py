@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hmac
-import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+from pilotage.kube.keys import KeyFiles
 from pilotage.kube.listening import is_loopback, read_token
 from pilotage.model.errors import InputError
 from pilotage.serving.problems import RefusedError
@@ -39,25 +39,11 @@ class Security:
                     expected="--client-ca or --token-file, so that not all may ask",
                 )
 
-    def context(self) -> ssl.SSLContext | None:
-        """Of the files as they are now."""
+    @property
+    def files(self) -> KeyFiles | None:
         if self.certificate is None or self.key is None:
             return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        try:
-            context.load_cert_chain(str(self.certificate), str(self.key))
-        except (OSError, ssl.SSLError) as error:
-            raise InputError(
-                f"cannot be used: {error}", file=self.certificate, expected="a PEM chain and its key"
-            ) from error
-        if self.client_authority is not None:
-            try:
-                context.load_verify_locations(str(self.client_authority))
-            except (OSError, ssl.SSLError) as error:
-                raise InputError(f"cannot be used: {error}", file=self.client_authority, expected="PEM") from error
-            context.verify_mode = ssl.CERT_OPTIONAL  # /healthz comes without; the rest is checked request by request
-        return context
+        return KeyFiles(self.certificate, self.key, self.client_authority)
 
     def token(self) -> bytes | None:
         if self.token_file is None:

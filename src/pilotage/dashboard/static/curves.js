@@ -54,7 +54,7 @@ export class Curves {
       el("h2", { text: card.title }), el("p", { class: "figures" }, ...figures.map((f) => f.part)),
       el("div", { class: "plot" }, most, picture), el("p", { class: "axis" }, from, said));
     byId("cards").append(item);
-    const built = { ...card, figures, picture, paths, most, from, said, cursor, at: -1 };
+    const built = { ...card, figures, picture, paths, most, from, said, cursor, at: null }; // at: the moment that is looked at
     picture.addEventListener("pointermove", (event) => {
       const box = picture.getBoundingClientRect();
       this.choose(built, Math.max(0, Math.min(1, (event.clientX - box.left) / box.width)));
@@ -103,24 +103,28 @@ export class Curves {
     setText(card.most, card.show(high));
     setText(card.from, `${span(end - begin)} ago`);
     setAttribute(card.picture, "aria-label", `${card.title}, last ${span(end - begin)}: ${summary(card, samples)}`);
-    if (card.at < 0) setText(card.said, "now");
+    if (card.at === null) setText(card.said, "now");
+    else this.mark(card, this.nearest(card, card.scale(card.at)));
   }
 
   choose(card, share) {
     const { samples } = this;
     if (share === null || samples.length === 0) {
-      card.at = -1;
+      card.at = null;
       card.cursor.removeAttribute("x1");
       card.picture.classList.remove("pointed");
       setText(card.said, "now");
       return;
     }
-    const x = share * WIDTH;
+    this.mark(card, this.nearest(card, share * WIDTH));
+  }
+
+  nearest(card, x) {
     let best = 0;
-    samples.forEach((sample, k) => {
-      if (Math.abs(card.scale(sample.time) - x) < Math.abs(card.scale(samples[best].time) - x)) best = k;
+    this.samples.forEach((sample, k) => {
+      if (Math.abs(card.scale(sample.time) - x) < Math.abs(card.scale(this.samples[best].time) - x)) best = k;
     });
-    this.mark(card, best);
+    return best;
   }
 
   press(card, event) {
@@ -128,13 +132,14 @@ export class Curves {
     const last = this.samples.length - 1;
     if (step === undefined || last < 0) return;
     event.preventDefault();
-    this.mark(card, Math.max(0, Math.min(last, (card.at < 0 ? last : card.at) + step)));
+    const at = card.at === null ? last : this.nearest(card, card.scale(card.at));
+    this.mark(card, Math.max(0, Math.min(last, at + step)));
     byId("spoken").textContent = card.said.textContent;
   }
 
   mark(card, k) {
     const sample = this.samples[k];
-    card.at = k;
+    card.at = sample.time;
     const x = card.scale(sample.time);
     card.cursor.setAttribute("x1", x);
     card.cursor.setAttribute("x2", x);
