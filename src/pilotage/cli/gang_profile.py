@@ -43,7 +43,7 @@ def profile(
     """
     from pilotage.gang.cluster_link import ClusterPlace
     from pilotage.gang.job import check_commands, read_job
-    from pilotage.gang.own_directory import alone_in, mark_of
+    from pilotage.gang.own_directory import alone_in, mark_of, run_of
     from pilotage.gang.profiling import Cell, ProfileFile, QuotaRunner, Runner, measure, spread_of
     from pilotage.gang.quota import make_quota
     from pilotage.gang.working import ended_in_order
@@ -75,7 +75,7 @@ def profile(
             from pilotage.gang.profiling_pods import PodRunner
 
             place = ClusterPlace(find_access(kubeconfig), namespace, image, scheduler)
-            runner = PodRunner(command_of, place, loaded.name, timeout)
+            runner = PodRunner(command_of, place, loaded.name, run_of(out), timeout)
             stack.callback(runner.close)
         with progress_bar(console(), "measuring") as advance:
             file = ProfileFile(out / "profile.csv")
