@@ -8,12 +8,15 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gang.small_job import write_job
 from pilotage.gang.profile import read_profile
-from pilotage.gang.profiling import Cell, ProfileFile, measure, next_cell, spread_of, unsureness
+from pilotage.gang.profiling import Cell, ProfileFile, Sampler, measure, spread_of
+from pilotage.gang.unsureness import unsure_cells
 from pilotage.model.errors import InputError
+from pilotage.model.workload import FloatArray
 
 CELLS = [Cell("a", size, share) for size in (10.0, 20.0) for share in (100, 200)]
 
@@ -57,10 +60,45 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     assert len(read_profile(path).seconds_M) == 8
 
 
+def unsure(**changed: list[float]) -> FloatArray:
+    """Of a grid of five sizes and four shares, all cells tried twice; some otherwise: size_share = tries."""
+    sizes, shares = np.arange(10.0, 60.0, 10.0), np.arange(100.0, 500.0, 100.0)
+    cells = [[[0.99 * size / share, 1.01 * size / share] for share in shares] for size in sizes]
+    for name, tries in changed.items():
+        s, c = (int(part) for part in name.removeprefix("at_").split("_"))
+        cells[s][c] = [own * sizes[s] / shares[c] for own in tries]
+    return unsure_cells(sizes, shares, cells)
+
+
 def test_more_tries_make_surer_and_spread_less_sure() -> None:
-    assert unsureness([1.0, 1.0, 1.0]) < unsureness([1.0, 1.0]) < unsureness([1.0])
-    assert unsureness([1.0, 2.0]) > unsureness([1.0, 1.0])
-    assert next_cell(CELLS, {cell: [1.0, 1.0] for cell in CELLS} | {CELLS[1]: [1.0]}) == CELLS[1]
+    usual = unsure()
+    assert unsure(at_2_1=[1.0])[2, 1] > usual[2, 1] > unsure(at_2_1=[0.99, 1.01, 1.0, 1.0])[2, 1]
+    assert unsure(at_2_1=[0.7, 1.3])[2, 1] > 1.3 * usual[2, 1]
+
+
+def test_a_model_knows_what_neighbours_say() -> None:
+    usual = unsure()
+    assert usual.max() in (usual[0, 0], usual[0, -1], usual[-1, 0], usual[-1, -1])  # corners have fewest
+    assert usual[1:-1, 1:-1].max() < usual[0, 0]
+    # A cell that neighbours contradict is unsure though its tries agree; so is what lies around it.
+    contradicted = unsure(at_2_1=[1.6, 1.6])
+    assert contradicted[2, 1] == contradicted.max() > 1.5 * usual[2, 1]
+    assert (unsure(at_2_1=[0.7, 1.3])[1:4, 1] > usual[1:4, 1]).all()
+
+
+def test_cells_without_neighbours_are_known_by_their_tries() -> None:
+    alone = unsure_cells(np.array([10.0]), np.array([100.0]), [[[1.0, 1.0, 1.0]]])
+    assert alone[0, 0] == pytest.approx(np.sqrt(2 * 0.1**2 / 4 / 3), rel=1e-3)
+
+
+def test_the_least_sure_cell_comes_next() -> None:
+    tries = {cell: [1.0, 1.0] for cell in CELLS}
+    assert Sampler(CELLS).next({**tries, CELLS[1]: [1.0]}) == CELLS[1]
+    other = Cell("b", 10.0, 100)
+    sampler = Sampler([*CELLS, other])
+    assert sampler.next({**tries, other: [1.0]}) == other
+    assert sampler.next({**tries, other: [1.0] * 5, CELLS[3]: [0.8, 1.2]}) == CELLS[3]
+    assert sampler.next(tries) == other  # what has not been measured at all
 
 
 def test_too_few_measurements_are_refused(tmp_path: Path) -> None:
@@ -83,7 +121,12 @@ def test_real_commands(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["measurements"] == 10
     assert [task["cells"] for task in found["tasks"]] == [4, 4]
-    assert "unsureness" in (out / "report.html").read_text()
+    assert found["durations"]["model"] == "monotone"
+    assert all(task["interval_factor"] > 1.0 for task in found["durations"]["tasks"])
+    page = (out / "report.html").read_text()
+    assert "unsureness" in page
+    assert "Model: monotone, chosen by predicting lines" in page
+    assert "two: seconds and interval" in page
     measured = read_profile(out / "profile.csv")
     assert (measured.of_task("one")[2] >= 0.01).all()
 

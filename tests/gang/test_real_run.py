@@ -261,7 +261,7 @@ def test_a_zookeeper_that_never_comes_back(tmp_path: Path) -> None:
     job = write_job(tmp_path, {"one": "sleep 0.1", "two": at_try(3, tmp_path, left)}, name="gone-keeper")
     try:
         process = start(job, out, "--supersteps", "8", "--zookeeper", server.address, "--patience", "4")
-        until(lambda: bool(processes(left)))
+        until(lambda: len(steps(out)) == 2 and (tmp_path / "tries").read_text().count("\n") == 3)
     finally:
         server.close()
     began = time.monotonic()

@@ -16,6 +16,7 @@ from typing import Final
 from pilotage.gang.claim import Claim
 from pilotage.gang.cluster_link import ClusterLink, ClusterPlace
 from pilotage.gang.crew import COMMAND, TOKEN
+from pilotage.gang.dividing import even_units
 from pilotage.gang.job import Job, Task
 from pilotage.gang.meeting import MeetingError
 from pilotage.kube.client import Json
@@ -34,16 +35,15 @@ from pilotage.kube.gang_pods import (
 CONTAINER: Final = "work"
 JOB_LABEL: Final = "pilotage/job"
 RUN_LABEL: Final = "pilotage/run"
+HOST_LABEL: Final = "kubernetes.io/hostname"
 LOOK_SECONDS: Final = 0.3
 
 
 def initial_shares(job: Job) -> dict[str, int]:
-    """The same for every task, no more than it may have: milli CPU that pods are made with."""
-    room = job.room()
-    equal = room.units // len(job.tasks)
+    """The same for every task, no more than it and its node may have: milli CPU that pods are made with."""
     return {
-        name: job.budget.least + job.budget.step * min(equal, int(most))
-        for name, most in zip(job.names, room.most_J, strict=True)
+        name: job.budget.least + job.budget.step * int(units)
+        for name, units in zip(job.names, even_units(job.room()), strict=True)
     }
 
 
@@ -116,6 +116,7 @@ class ClusterCrew:
                 "automountServiceAccountToken": False,
                 "terminationGracePeriodSeconds": 5,
                 "containers": [container],
+                **({"nodeSelector": {HOST_LABEL: task.node}} if task.node else {}),
             },
         }
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pilotage.gang.controllers import equal_units
 from pilotage.gang.crew import Crew, Workforce
+from pilotage.gang.dividing import even_units
 from pilotage.gang.embedded import EmbeddedMeeting
 from pilotage.gang.execution import Execution, Limits, Plan, Shares
 from pilotage.gang.job import Job, controller_rows
@@ -99,7 +99,7 @@ class RealRun:
         if self.controller == "pilotage":
             planner = Planner(ScenarioMpc(), problem)
             return planner.plan, planner.paid
-        equal_J = equal_units(problem)
+        equal_J = even_units(problem.room)
         return lambda t, current_J: equal_J if current_J is None else None, lambda seconds: None
 
     def figures(self, steps: Sequence[Superstep], other: Sequence[Superstep] | None = None) -> dict[str, object]:

@@ -1,27 +1,16 @@
 """The exact division of one superstep: no other has a faster slowest task. Bisection over the time of the superstep.
 
 To be done within a time, a task needs a certain number of units, the fewest with which it is (durations need not fall
-with every unit); times at which all needs fit are found by halving. Axes as in gang_division, N nodes.
+with every unit); times at which all needs fit are found by halving. Axes as in gang_division.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from pilotage.kernels.compiling import inner, kernel
-from pilotage.kernels.gang_division import slowest
+from pilotage.kernels.gang_division import Room, slowest
 from pilotage.model.workload import FloatArray, IntArray
 
 HALVINGS = 60
-
-
-class Room(NamedTuple):
-    """What may be given: units in all, per task, and per node (of the tasks that are on it)."""
-
-    units: int
-    most_J: IntArray
-    node_J: IntArray
-    most_N: IntArray
 
 
 @inner
