@@ -23,11 +23,11 @@ FIRST, ROWS, AHEAD = 600, 60, 4
 
 
 def bent_series(values: int = 700, seed: int = 0) -> Series:
-    """The next value depends on the last ones by a bend, which no linear regression follows."""
+    """The next value follows from the last one by a bend: to a linear regression nearly pure chance."""
     rng = np.random.default_rng(seed)
     value_N = np.zeros(values)
-    for n in range(2, values):
-        value_N[n] = 4.0 * abs(value_N[n - 1]) / (1 + value_N[n - 1] ** 2) - 0.5 * value_N[n - 2] + rng.normal(0, 0.05)
+    for n in range(1, values):
+        value_N[n] = 0.9 - 1.8 * abs(value_N[n - 1]) + rng.uniform(-0.02, 0.02)
     return Series("bent", np.arange(values) * HOUR, value_N)
 
 

@@ -109,7 +109,7 @@ class Sampler:
     def __init__(self, cells: Sequence[Cell]) -> None:
         self._cells = cells
         self._tasks = tuple(dict.fromkeys(cell.task for cell in cells))
-        self._known: dict[str, tuple[int, dict[Cell, float]]] = {}  # tries it was found from, unsureness
+        self._known: dict[str, tuple[object, dict[Cell, float]]] = {}  # tries it was found from, unsureness
 
     def next(self, tries: Mapping[Cell, Sequence[float]]) -> Cell:
         """A cell without measurement, else the one the model is least sure of; the first among equals."""
@@ -122,14 +122,14 @@ class Sampler:
     def _unsure(self, task: str, tries: Mapping[Cell, Sequence[float]]) -> dict[Cell, float]:
         """Of the cells of a task; found anew only when it was measured."""
         own = [cell for cell in self._cells if cell.task == task]
-        count = sum(len(tries[cell]) for cell in own)
-        if self._known.get(task, (0, {}))[0] != count:
+        seen = tuple(tuple(tries[cell]) for cell in own)
+        if self._known.get(task, ((), {}))[0] != seen:
             sizes, shares = sorted({cell.size for cell in own}), sorted({cell.share for cell in own})
             grid = [[Cell(task, size, share) for share in shares] for size in sizes]
             tries_SC = [[tries[cell] for cell in row] for row in grid]
             unsure_SC = unsure_cells(np.array(sizes), np.array(shares, np.float64), tries_SC)
             found = {cell: float(unsure_SC[s, c]) for s, row in enumerate(grid) for c, cell in enumerate(row)}
-            self._known[task] = count, found
+            self._known[task] = seen, found
         return self._known[task][1]
 
 
