@@ -10,7 +10,7 @@ import numpy as np
 
 from pilotage.gang.problem import Budget, scratch_for
 from pilotage.kernels.gang_division import Room
-from pilotage.kernels.gang_exact import bound_supersteps, divide_exactly
+from pilotage.kernels.gang_exact import Box, bound_supersteps, divide_exactly
 from pilotage.kernels.gang_window import Search, divide_window
 from pilotage.model.errors import InputError
 from pilotage.model.workload import FloatArray, IntArray
@@ -53,8 +53,8 @@ def room_of(budget: Budget, limits: Sequence[TaskLimit], nodes: dict[str, int] |
 def exact_division(duration_JC: FloatArray, room: Room) -> tuple[IntArray, float]:
     """Units of each task and the time of the superstep; what is left of the budget is not given away."""
     J = len(duration_JC)
-    unit_J = np.zeros(J, np.int64)
-    seconds = divide_exactly(duration_JC, room, np.zeros(J, np.int64), np.zeros(len(room.most_N), np.int64), unit_J)
+    unit_J, spare_J, used_N = np.zeros(J, np.int64), np.zeros(J, np.int64), np.zeros(len(room.most_N), np.int64)
+    seconds = divide_exactly(duration_JC, room, _any(room), spare_J, used_N, unit_J)
     return unit_J, float(seconds)
 
 
@@ -90,7 +90,7 @@ def exact_window(
         *(np.zeros((_OPEN, J), np.int64) for _ in range(2)),
         np.zeros(_OPEN),
         np.zeros(N, np.int64),
-        np.zeros(J, np.int64),
+        *(np.zeros(J, np.int64) for _ in range(3)),
         scratch_for(H, room),
     )
     unit_J = np.zeros(J, np.int64)
@@ -118,5 +118,10 @@ def bound(actual_TJC: FloatArray, room: Room) -> FloatArray:
     T, J, _ = actual_TJC.shape
     seconds_T = np.zeros(T)
     scratch_J, used_N = np.zeros(J, np.int64), np.zeros(len(room.most_N), np.int64)
-    bound_supersteps(actual_TJC, room, scratch_J, used_N, scratch_J.copy(), seconds_T)
+    bound_supersteps(actual_TJC, room, _any(room), scratch_J, used_N, scratch_J.copy(), seconds_T)
     return seconds_T
+
+
+def _any(room: Room) -> Box:
+    """All divisions."""
+    return Box(np.zeros(len(room.most_J), np.int64), room.most_J)

@@ -2,9 +2,10 @@
 
 A lower bound comes from weights: where the tasks of a step have weights that sum to one, no step takes less than the
 weighted mean of its tasks, and the division with the least sum of such means is found task by task, node by node, by
-tables over units. Weights move towards the tasks that are slow under that division, which raises the bound. What it
-leaves open is split: a box (from .. to units per task) becomes two, until no box can hold a division that is better by
-more than a tolerance. Axes as in gang_exact, and: B boxes, U units (0 .. all).
+tables over units. Weights move towards the tasks that are slow under that division, which raises the bound. Another
+bound is the sum of the times that steps would take with a division of their own. What both leave open is split: a box
+(from .. to units per task) becomes two, until no box can hold a division that is better by more than a tolerance.
+Axes as in gang_exact, and: B boxes, U units (0 .. all).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from pilotage.kernels.compiling import inner, kernel
 from pilotage.kernels.gang_division import Room, Scratch, divide_greedily, estimate
+from pilotage.kernels.gang_exact import Box, divide_exactly
 from pilotage.model.workload import FloatArray, IntArray
 
 ROUNDS_AT_FIRST = 400  # changes of the weights for the box of all divisions
@@ -39,6 +41,8 @@ class Search(NamedTuple):
     bound_B: FloatArray
     used_N: IntArray
     trial_J: IntArray
+    spare_J: IntArray
+    step_J: IntArray
     greedy: Scratch
 
 
@@ -167,17 +171,12 @@ def shift_weights(duration_HJC: FloatArray, missing: float, search: Search) -> N
 
 
 @inner
-def fastest_in_box(duration_HJC: FloatArray, low_J: IntArray, high_J: IntArray) -> float:
-    """Time of the window if every task had at every step the best of its units; exact for a box of one division."""
+def fastest_in_box(duration_HJC: FloatArray, room: Room, box: int, search: Search) -> float:
+    """Time of the window if every step had a division of its own; exact for one step, and for a box of one division."""
     total = 0.0
+    within = Box(search.low_BJ[box], search.high_BJ[box])
     for h in range(duration_HJC.shape[0]):
-        slow = 0.0
-        for j in range(low_J.shape[0]):
-            least = inf
-            for c in range(low_J[j], high_J[j] + 1):
-                least = min(least, duration_HJC[h, j, c])
-            slow = max(slow, least)
-        total += slow
+        total += divide_exactly(duration_HJC[h], room, within, search.spare_J, search.used_N, search.step_J)
     return total
 
 
@@ -202,7 +201,7 @@ def bound_of_box(
 ) -> float:
     """What no division of a box beats. A better division that is met on the way goes into `unit_J`."""
     low_J, high_J, width = search.low_BJ[box], search.high_BJ[box], duration_HJC.shape[0]
-    bound = max(search.bound_B[box], fastest_in_box(duration_HJC, low_J, high_J))
+    bound = max(search.bound_B[box], fastest_in_box(duration_HJC, room, box, search))
     best = estimate(duration_HJC, 0, width, unit_J)
     factor, idle = 1.0, 0
     for _ in range(rounds):

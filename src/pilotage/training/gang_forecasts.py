@@ -1,9 +1,9 @@
-"""A forecaster that learns: a small network corrects a ridge regression, one network for all steps ahead.
+"""A forecaster that learns: small networks correct a ridge regression, each for all steps ahead.
 
 It is trained once, on the values before the first row that is forecast, and then only applied. Columns are those of the
-regressions (recent values, values days and weeks before, the calendar), so no value is seen before its time. When to
-stop is decided on the last part of the training moments; where the network gains nothing there, the regression stays
-alone. The same values and seed give the same forecasts.
+regressions (recent values, values days and weeks before, the calendar), so no value is seen before its time. For how
+long to train is decided on the last part of the training moments, from which nothing is learned for it; where networks
+gain nothing there, the regression stays alone. The same values and seed give the same forecasts.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from pilotage.gang.series import Series
 from pilotage.model.workload import FloatArray, IntArray
 
 FEWEST_MOMENTS = 200  # to learn from; before there are so many, the last value is the forecast
-RIDGE = 10.0
 
 
 @dataclass(frozen=True)
 class LearnedForecaster:
     """Settings were chosen on the training part of series; rows that are forecast had no say."""
 
+    members: int = 3  # networks, whose mean counts
     hidden: int = 48
-    epochs: int = 12
-    patience: int = 3  # epochs without anything better
+    epochs: int = 12  # at the most
     batch: int = 1024
-    learning_rate: float = 2e-3
+    learning_rate: float = 1e-3
     weight_decay: float = 1e-3
-    validation: float = 0.15  # part of the training moments, the last ones
+    ridge: float = 30.0
+    validation: float = 0.2  # part of the training moments, the last ones
     seed: int = 0
 
     name: str = "learned"
@@ -48,63 +48,64 @@ class LearnedForecaster:
         if seen is None:
             return Persistence().roll(series, first, rows, horizon)
         input_THF = seen.input_OHF[first - 1 : first - 1 + rows]
-        change_TH = seen.regression(input_THF)
+        weight_HF = seen.regression(seen.moments, self.ridge)
+        change_TH = _applied(weight_HF, input_THF)
         with _repeatable(self.seed):
-            network = self._trained(seen, horizon)
-            if network is not None:
+            epochs = self._epochs(seen)
+            if epochs:
+                *_, network = self._trained(seen, seen.moments, weight_HF, epochs)
                 change_TH += network.over(input_THF)
         last_T = series.value_N[first - 1 : first - 1 + rows]
         forecast_TH: FloatArray = last_T[:, None] + change_TH * seen.scale_H
         return forecast_TH
 
-    def _trained(self, seen: Seen, horizon: int) -> Correction | None:
-        """None where the correction is worth nothing on moments that it did not learn from."""
+    def _epochs(self, seen: Seen) -> int:
+        """After how many the error on moments that were not learned from is least; 0 where it never falls."""
         learned, shut = seen.parts(self.validation)
-        missing_OH = seen.change_OH - seen.regression(seen.input_OHF)
-        network = Correction(seen.input_OHF.shape[2], horizon, self.hidden)
+        weight_HF = seen.regression(learned, self.ridge)
+        missing_OH = seen.change_OH[shut] - _applied(weight_HF, seen.input_OHF[shut])
+        errors = [float(np.mean(missing_OH**2))]
+        for network in self._trained(seen, learned, weight_HF, self.epochs):
+            errors.append(float(np.mean((missing_OH - network.over(seen.input_OHF[shut])) ** 2)))
+        return int(np.argmin(errors))
+
+    def _trained(self, seen: Seen, moments: IntArray, weight_HF: FloatArray, epochs: int) -> Iterator[Corrections]:
+        """The networks after each epoch, always the same object."""
+        network = Corrections(self.members, seen.input_OHF.shape[2], len(seen.scale_H), self.hidden)
         descent = torch.optim.Adam(network.parameters(), self.learning_rate, weight_decay=self.weight_decay)
-        x_OHF, y_OH = (torch.from_numpy(a.astype(np.float32)) for a in (seen.input_OHF, missing_OH))
-        best, kept, without = float(np.mean(missing_OH[shut] ** 2)), None, 0
-        order = torch.from_numpy(learned)
-        for _ in range(self.epochs):
-            for some in order[torch.randperm(len(order))].split(max(self.batch // horizon, 1)):
+        missing_OH = seen.change_OH[moments] - _applied(weight_HF, seen.input_OHF[moments])
+        x_OHF, y_OH = _tensor(seen.input_OHF[moments]), _tensor(missing_OH)
+        for _ in range(epochs):
+            for some in torch.randperm(len(moments)).split(max(self.batch // len(seen.scale_H), 1)):
                 descent.zero_grad()
-                mse_loss(network(x_OHF[some]), y_OH[some]).backward()  # type: ignore[no-untyped-call]
+                found = network(x_OHF[some])
+                mse_loss(found, y_OH[some].expand(found.shape)).backward()  # type: ignore[no-untyped-call]
                 descent.step()
-            with torch.no_grad():
-                error = float(mse_loss(network(x_OHF[shut]), y_OH[shut]))
-            if error < best:
-                best, without = error, 0
-                kept = {name: value.clone() for name, value in network.state_dict().items()}
-            else:
-                without += 1
-            if without == self.patience:
-                break
-        if kept is None:
-            return None
-        network.load_state_dict(kept)
-        return network
+            yield network
 
 
-class Correction(nn.Module):
-    """What a regression misses, by its columns and the step ahead; nothing at the beginning."""
+class Corrections(nn.Module):
+    """What a regression misses, by its columns and the step ahead (M networks); nothing at the beginning."""
 
-    def __init__(self, inputs: int, horizon: int, hidden: int) -> None:
+    def __init__(self, members: int, inputs: int, horizon: int, hidden: int) -> None:
         super().__init__()
-        self.step = nn.Parameter(torch.zeros(horizon, hidden))
-        self.inner, self.middle = nn.Linear(inputs, hidden), nn.Linear(hidden, hidden)
-        self.outer = nn.Linear(hidden, 1)
-        nn.init.zeros_(self.outer.weight)
-        nn.init.zeros_(self.outer.bias)
+        self.inner_MFU = nn.Parameter(torch.randn(members, inputs, hidden) / inputs**0.5)
+        self.step_MHU = nn.Parameter(torch.zeros(members, horizon, hidden))
+        self.middle_MUU = nn.Parameter(torch.randn(members, hidden, hidden) * (2.0 / hidden) ** 0.5)
+        self.bias_MU = nn.Parameter(torch.zeros(members, hidden))
+        self.outer_MU = nn.Parameter(torch.zeros(members, hidden))
 
     def forward(self, x_XHF: torch.Tensor) -> torch.Tensor:
-        hidden = torch.relu(self.inner(x_XHF) + self.step)
-        found: torch.Tensor = self.outer(torch.relu(self.middle(hidden)))[..., 0]
-        return found
+        """M x X x H."""
+        inner = torch.einsum("xhf,mfu->mxhu", x_XHF, self.inner_MFU) + self.step_MHU[:, None]
+        middle = torch.einsum("mxhu,muv->mxhv", torch.relu(inner), self.middle_MUU) + self.bias_MU[:, None, None]
+        return torch.einsum("mxhv,mv->mxh", torch.relu(middle), self.outer_MU)
 
-    def over(self, input_THF: FloatArray) -> FloatArray:
+    def over(self, input_XHF: FloatArray) -> FloatArray:
+        """The mean of the networks."""
         with torch.no_grad():
-            return self(torch.from_numpy(input_THF.astype(np.float32))).numpy().astype(np.float64)  # type: ignore[no-any-return]
+            found_XH: FloatArray = self(_tensor(input_XHF)).mean(dim=0).numpy().astype(np.float64)
+        return found_XH
 
 
 class Seen(NamedTuple):
@@ -113,18 +114,20 @@ class Seen(NamedTuple):
     input_OHF: FloatArray
     change_OH: FloatArray  # of training moments, scaled; zero elsewhere
     scale_H: FloatArray
-    weight_HF: FloatArray  # of the regression
     moments: IntArray  # all of whose values are known at the first row
 
-    def regression(self, input_XHF: FloatArray) -> FloatArray:
-        found_XH: FloatArray = np.einsum("xhf,hf->xh", input_XHF, self.weight_HF)
-        return found_XH
+    def regression(self, moments: IntArray, ridge: float) -> FloatArray:
+        """Weights of the columns, for each step ahead."""
+        x_HOF, y_HO = self.input_OHF[moments].transpose(1, 0, 2), self.change_OH[moments].T
+        products_HFF = x_HOF.transpose(0, 2, 1) @ x_HOF + ridge * np.eye(x_HOF.shape[2])
+        products_HF = np.einsum("hof,ho->hf", x_HOF, y_HO)
+        weight_HF: FloatArray = np.linalg.solve(products_HFF, products_HF[..., None])[..., 0]
+        return weight_HF
 
     def parts(self, validation: float) -> tuple[IntArray, IntArray]:
-        """Moments to learn from and, behind them, moments to decide on; between them none that are in both."""
-        horizon = len(self.scale_H)
+        """Moments to learn from and, behind them, moments to decide on; no value is in both."""
         cut = int(len(self.moments) * (1.0 - validation))
-        return self.moments[: max(cut - horizon, 1)], self.moments[cut:]
+        return self.moments[: max(cut - len(self.scale_H), 1)], self.moments[cut:]
 
 
 def _look(known: Series, first: int, horizon: int) -> Seen | None:
@@ -137,21 +140,23 @@ def _look(known: Series, first: int, horizon: int) -> Seen | None:
         return None
     moments = np.arange(begin, end)
     input_OHF = np.stack([table.input_OF[:, own_F] for table in tables], axis=1)
-    ahead_H = np.arange(1, horizon + 1)
     change_OH = np.zeros(input_OHF.shape[:2])
+    ahead_H = np.arange(1, horizon + 1)
     change_OH[moments] = known.value_N[moments[:, None] + ahead_H] - known.value_N[moments][:, None]
     scale_H = np.maximum(change_OH[moments].std(axis=0), 1e-12)
-    change_OH /= scale_H
-    level = input_OHF[moments].std(axis=0)
-    input_OHF = np.where(level > 0, (input_OHF - input_OHF[moments].mean(axis=0)) / np.where(level > 0, level, 1), 1.0)
-    weight_HF = np.stack([_ridge(input_OHF[moments, h], change_OH[moments, h]) for h in range(horizon)])
-    return Seen(input_OHF, change_OH, scale_H, weight_HF, moments)
+    spread_HF, mean_HF = input_OHF[moments].std(axis=0), input_OHF[moments].mean(axis=0)
+    scaled_OHF = (input_OHF - mean_HF) / np.where(spread_HF > 0, spread_HF, 1.0)
+    # What never changes, such as the level, is one everywhere.
+    return Seen(np.where(spread_HF > 0, scaled_OHF, 1.0), change_OH / scale_H, scale_H, moments)
 
 
-def _ridge(input_OF: FloatArray, change_O: FloatArray) -> FloatArray:
-    held_FF = RIDGE * np.eye(input_OF.shape[1])
-    weight_F: FloatArray = np.linalg.solve(input_OF.T @ input_OF + held_FF, input_OF.T @ change_O)
-    return weight_F
+def _applied(weight_HF: FloatArray, input_XHF: FloatArray) -> FloatArray:
+    found_XH: FloatArray = np.einsum("xhf,hf->xh", input_XHF, weight_HF)
+    return found_XH
+
+
+def _tensor(array: FloatArray) -> torch.Tensor:
+    return torch.from_numpy(array.astype(np.float32))
 
 
 @contextmanager
