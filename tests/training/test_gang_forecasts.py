@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from pilotage.cli import gang_forecast
 from pilotage.cli.gang import app
 from pilotage.gang.forecast_trial import actual_values, rmse
-from pilotage.gang.forecasting import Persistence
+from pilotage.gang.forecasting import Forecaster, Persistence
 from pilotage.gang.series import Series
 from pilotage.model.errors import InputError
 from pilotage.training.gang_forecasts import LearnedForecaster
@@ -28,7 +28,7 @@ def bent_series(values: int = 700, seed: int = 0) -> Series:
     value_N = np.zeros(values)
     for n in range(1, values):
         value_N[n] = 0.9 - 1.8 * abs(value_N[n - 1]) + rng.uniform(-0.02, 0.02)
-    return Series("bent", np.arange(values) * HOUR, value_N)
+    return Series("bent", np.arange(values, dtype=np.float64) * HOUR, value_N)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def series() -> Series:
 
 def test_it_learns_what_a_regression_cannot(series: Series) -> None:
     actual_TH = actual_values(series, FIRST, ROWS, AHEAD)
-    found = {
+    found: dict[str, Forecaster] = {
         "learned": LearnedForecaster(),
         "regression alone": LearnedForecaster(epochs=0),
         "persistence": Persistence(),
@@ -69,7 +69,7 @@ def test_forecasts_do_not_depend_on_what_comes_later(series: Series, changed: in
 def test_too_few_values_and_values_that_never_change() -> None:
     short = bent_series(120)
     assert (LearnedForecaster().roll(short, 80, 20, 3) == Persistence().roll(short, 80, 20, 3)).all()
-    flat = Series("flat", np.arange(700) * HOUR, np.full(700, 3.0))
+    flat = Series("flat", np.arange(700, dtype=np.float64) * HOUR, np.full(700, 3.0))
     assert LearnedForecaster().roll(flat, FIRST, ROWS, 3) == pytest.approx(np.full((ROWS, 3), 3.0))
 
 

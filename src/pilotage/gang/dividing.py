@@ -82,16 +82,21 @@ def exact_window(
     H, J, C = duration_HJC.shape
     N = len(room.most_N)
     search = Search(
-        np.zeros((H, J)),
-        np.zeros((J, C)),
-        *(np.zeros(C) for _ in range(3)),
-        np.zeros((J, C), np.int64),
-        np.zeros((N, C), np.int64),
-        *(np.zeros((_OPEN, J), np.int64) for _ in range(2)),
-        np.zeros(_OPEN),
-        np.zeros(N, np.int64),
-        *(np.zeros(J, np.int64) for _ in range(3)),
-        scratch_for(H, room),
+        weight_HJ=np.zeros((H, J)),
+        cost_JU=np.zeros((J, C)),
+        node_U=np.zeros(C),
+        next_U=np.zeros(C),
+        all_U=np.zeros(C),
+        units_JU=np.zeros((J, C), np.int64),
+        units_NU=np.zeros((N, C), np.int64),
+        low_BJ=np.zeros((_OPEN, J), np.int64),
+        high_BJ=np.zeros((_OPEN, J), np.int64),
+        bound_B=np.zeros(_OPEN),
+        used_N=np.zeros(N, np.int64),
+        trial_J=np.zeros(J, np.int64),
+        spare_J=np.zeros(J, np.int64),
+        step_J=np.zeros(J, np.int64),
+        greedy=scratch_for(H, room),
     )
     unit_J = np.zeros(J, np.int64)
     bound = divide_window(np.ascontiguousarray(duration_HJC), room, tolerance, boxes, search, unit_J)

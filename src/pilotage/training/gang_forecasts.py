@@ -32,11 +32,11 @@ class LearnedForecaster:
 
     members: int = 3  # networks, whose mean counts
     hidden: int = 48
-    epochs: int = 12  # at the most
-    batch: int = 1024
+    epochs: int = 30  # at the most
+    batch: int = 48  # moments
     learning_rate: float = 1e-3
     weight_decay: float = 1e-3
-    ridge: float = 30.0
+    ridge: float = 10.0
     validation: float = 0.2  # part of the training moments, the last ones
     seed: int = 0
 
@@ -76,7 +76,7 @@ class LearnedForecaster:
         missing_OH = seen.change_OH[moments] - _applied(weight_HF, seen.input_OHF[moments])
         x_OHF, y_OH = _tensor(seen.input_OHF[moments]), _tensor(missing_OH)
         for _ in range(epochs):
-            for some in torch.randperm(len(moments)).split(max(self.batch // len(seen.scale_H), 1)):
+            for some in torch.split(torch.randperm(len(moments)), self.batch):
                 descent.zero_grad()
                 found = network(x_OHF[some])
                 mse_loss(found, y_OH[some].expand(found.shape)).backward()  # type: ignore[no-untyped-call]
