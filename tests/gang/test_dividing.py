@@ -77,7 +77,7 @@ def test_the_division_of_a_window_is_not_worse_than_the_published_one(seed: int,
 def test_a_search_that_ends_early_says_how_far_it_came() -> None:
     duration_HJC = tables(np.random.default_rng(3), 6, 4, 30, "any")
     room = open_room(30, 4)
-    hasty, patient = exact_window(duration_HJC, room, 0.0, boxes=1), exact_window(duration_HJC, room, 0.05)
+    hasty, patient = exact_window(duration_HJC, room, 0.0, work=0), exact_window(duration_HJC, room, 0.05)
     assert hasty.gap > 0.05 >= patient.gap
     assert hasty.bound <= patient.seconds
 

@@ -16,8 +16,8 @@ from pilotage.model.errors import InputError
 from pilotage.model.workload import FloatArray, IntArray
 
 TOLERANCE: Final = 0.001  # of its time, that the division of a window may take more than the best one
-BOXES: Final = 5_000  # parts of all divisions that are looked at before a search ends with what it has
-_OPEN: Final = 400  # at once: each is split in two, one of which is looked at first
+WORK: Final = 2 * 10**10  # additions after which a search ends with what it has: some ten seconds
+_OPEN: Final = 400  # parts of all divisions at once: each is split in two, one of which is looked at first
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ class WindowDivision:
 
 
 def exact_window(
-    duration_HJC: FloatArray, room: Room, tolerance: float = TOLERANCE, boxes: int = BOXES
+    duration_HJC: FloatArray, room: Room, tolerance: float = TOLERANCE, work: int = WORK
 ) -> WindowDivision:
     """The division with the least sum of the supersteps' times, to a tolerance; never worse than the published one.
 
-    A search that is hard ends with what it has after so many `boxes`: `gap` says what was reached.
+    A search that is hard ends with what it has after so much `work`: `gap` says what was reached.
     """
     H, J, C = duration_HJC.shape
     N = len(room.most_N)
@@ -96,10 +96,11 @@ def exact_window(
         trial_J=np.zeros(J, np.int64),
         spare_J=np.zeros(J, np.int64),
         step_J=np.zeros(J, np.int64),
+        spent=np.zeros(1, np.int64),
         greedy=scratch_for(H, room),
     )
     unit_J = np.zeros(J, np.int64)
-    bound = divide_window(np.ascontiguousarray(duration_HJC), room, tolerance, boxes, search, unit_J)
+    bound = divide_window(np.ascontiguousarray(duration_HJC), room, tolerance, work // (J * C * C), search, unit_J)
     seconds = float(duration_HJC[:, np.arange(J), unit_J].max(axis=1).sum())
     return WindowDivision(unit_J, seconds, float(bound))
 

@@ -14,7 +14,7 @@ from math import exp, inf
 from typing import NamedTuple
 
 from pilotage.kernels.compiling import inner, kernel
-from pilotage.kernels.gang_division import Room, Scratch, divide_greedily, estimate
+from pilotage.kernels.gang_division import Room, Scratch, divide_greedily, estimate, slowest
 from pilotage.kernels.gang_exact import Box, divide_exactly
 from pilotage.model.workload import FloatArray, IntArray
 
@@ -23,6 +23,7 @@ ROUNDS_IN_BOX = 30  # and for each box that is split off
 PATIENCE = 12  # changes that bring nothing before steps become smaller
 LEAST_WEIGHT = 1e-6  # a task that is never slow now may be later
 LARGEST_STEP = 3.0  # of a weight's logarithm
+EXCHANGES = 200  # of units between tasks, after a better division was found
 DISCOUNT = 0.95  # of the published division, with which the search begins
 
 
@@ -43,6 +44,7 @@ class Search(NamedTuple):
     trial_J: IntArray
     spare_J: IntArray
     step_J: IntArray
+    spent: IntArray  # one number: changes of the weights so far
     greedy: Scratch
 
 
@@ -63,12 +65,16 @@ def fits(room: Room, unit_J: IntArray, used_N: IntArray) -> bool:
 
 @inner
 def exchange(duration_HJC: FloatArray, room: Room, unit_J: IntArray, used_N: IntArray) -> float:
-    """Gives units that are left and lets units change hands as long as the window takes less time; that time."""
+    """Gives units that are left, and lets units change hands, as long as the window takes less time; that time.
+
+    Those who get one are the slowest of some step: nobody else makes it shorter.
+    """
     width, J = duration_HJC.shape[0], unit_J.shape[0]
     least = estimate(duration_HJC, 0, width, unit_J)
-    while True:
+    for _ in range(EXCHANGES):
         best, from_j, to_j = least, -1, -1
-        for taker in range(J):
+        for h in range(width):
+            taker = slowest(duration_HJC[h], unit_J)
             unit_J[taker] += 1
             for giver in range(-1, J):  # -1: what nobody has
                 if giver == taker or (giver >= 0 and unit_J[giver] == 0):
@@ -83,11 +89,12 @@ def exchange(duration_HJC: FloatArray, room: Room, unit_J: IntArray, used_N: Int
                     unit_J[giver] += 1
             unit_J[taker] -= 1
         if to_j < 0:
-            return least
+            break
         least = best
         unit_J[to_j] += 1
         if from_j >= 0:
             unit_J[from_j] -= 1
+    return least
 
 
 @inner
@@ -207,6 +214,7 @@ def bound_of_box(
     for _ in range(rounds):
         if bound >= best * (1.0 - tolerance):
             break
+        search.spent[0] += 1
         value = least_weighted(duration_HJC, room, low_J, high_J, search)
         total = estimate(duration_HJC, 0, width, search.trial_J)
         if total < best:
@@ -240,11 +248,12 @@ def widest_task(low_J: IntArray, high_J: IntArray, search: Search) -> int:
 
 @kernel
 def divide_window(
-    duration_HJC: FloatArray, room: Room, tolerance: float, boxes: int, search: Search, unit_J: IntArray
+    duration_HJC: FloatArray, room: Room, tolerance: float, rounds: int, search: Search, unit_J: IntArray
 ) -> float:
     """The division, into `unit_J`; what no division beats.
 
-    Its time is at most 1 / (1 - tolerance) of that, unless `boxes` were looked at before, or no more could be open.
+    Its time is at most 1 / (1 - tolerance) of that, unless weights were changed `rounds` times before, or no more boxes
+    could be open.
     """
     width = duration_HJC.shape[0]
     divide_greedily(duration_HJC, 0, width, room, DISCOUNT, unit_J, search.greedy)
@@ -254,18 +263,20 @@ def divide_window(
         search.low_BJ[0, k], search.high_BJ[0, k] = 0, room.most_J[k]
     tighten(room, search.low_BJ[0], search.high_BJ[0], search.used_N)
     search.bound_B[0] = 0.0
-    opened, looked, proven = 1, 0, inf  # proven: the least bound of what was put aside
+    search.spent[0] = 0
+    opened, most, proven = 1, ROUNDS_AT_FIRST, inf  # proven: the least bound of what was put aside
     while opened > 0:
         top = opened - 1
-        rounds = ROUNDS_AT_FIRST if looked == 0 else ROUNDS_IN_BOX
-        bound = bound_of_box(duration_HJC, room, top, rounds, tolerance, search, unit_J)
-        looked += 1
+        most = min(most, rounds - search.spent[0])
+        bound = bound_of_box(duration_HJC, room, top, most, tolerance, search, unit_J)
+        most = ROUNDS_IN_BOX
         opened -= 1
         j = widest_task(search.low_BJ[top], search.high_BJ[top], search)
         done = bound >= estimate(duration_HJC, 0, width, unit_J) * (1.0 - tolerance)
-        if done or j < 0 or looked >= boxes or opened + 2 > search.low_BJ.shape[0]:
+        ended = search.spent[0] >= rounds
+        if done or j < 0 or ended or opened + 2 > search.low_BJ.shape[0]:
             proven = min(proven, bound)
-            if looked >= boxes:
+            if ended:
                 for b in range(opened):
                     proven = min(proven, search.bound_B[b])
                 break
