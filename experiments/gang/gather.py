@@ -68,10 +68,10 @@ def learned(directory: Path, baseline: Path) -> list[dict[str, object]]:
     return rows
 
 
-def forecasts(out: Path) -> list[dict[str, object]]:
-    """Root mean square errors of `combined`, by steps ahead."""
-    found = json.loads((out / "forecasts.json").read_text())["series"]
-    return [{"series": one["series"], **{f"ahead_{k}": one["rmse"][k - 1] for k in STEPS}} for one in found]
+def forecasts(file: Path, *named: str) -> list[dict[str, object]]:
+    """Root mean square errors by steps ahead."""
+    found = json.loads(file.read_text())["series"]
+    return [{**{key: one[key] for key in named}, **{f"ahead_{k}": one["rmse"][k - 1] for k in STEPS}} for one in found]
 
 
 def trainings(out: Path) -> list[dict[str, object]]:
@@ -90,7 +90,8 @@ def write(path: Path, rows: list[dict[str, object]]) -> None:
 def main(out: Path, here: Path) -> None:
     write(here / "penalties.csv", planned(out / "0-399"))
     write(here / "lengths.csv", planned(out / "lengths"))
-    write(here / "forecasts.csv", forecasts(out))
+    write(here / "forecasts.csv", forecasts(out / "forecasts.json", "series"))
+    write(here / "forecasters.csv", forecasts(out / "forecasters.json", "series", "forecaster"))
     write(here / "trainings.csv", trainings(out))
     write(here / "learned.csv", learned(out / "learned", out / "0-399"))
 

@@ -11,7 +11,8 @@ import base64
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 
 from gang.small_job import write_job
 from lab.labs import a_lab, eventually, make_namespace, pod
+from pilotage.gang.claim import Claim
 from pilotage.gang.cluster_crew import CONTAINER
 from pilotage.gang.cluster_link import ClusterPlace
 from pilotage.gang.execution import Limits
@@ -204,18 +206,28 @@ class Kubelet:
                 raise
 
 
-async def run_on_cluster(
-    lab: Lab, client: Client, path: Path, kubelet: Kubelet, place: ClusterPlace, supersteps: int
-) -> list[Superstep]:
-    real = RealRun(read_job(path), path, "pilotage", supersteps, Limits(), quotas=False, zookeeper=None, place=place)
+@asynccontextmanager
+async def cluster_at_work(lab: Lab, kubelet: Kubelet) -> AsyncIterator[None]:
+    """A scheduler places pods, and the stand-in for the kubelet runs them."""
     stop = asyncio.Event()
     async with a_scheduler(lab, "pilotage=best-fit"):
         playing = asyncio.create_task(kubelet.serve(stop))
         try:
-            return await asyncio.to_thread(real.execute, path.parent / "out")
+            yield
         finally:
             stop.set()
             await playing
+
+
+def run_of_job(path: Path, place: ClusterPlace, supersteps: int) -> RealRun:
+    return RealRun(read_job(path), path, "pilotage", supersteps, Limits(), quotas=False, zookeeper=None, place=place)
+
+
+async def run_on_cluster(
+    lab: Lab, path: Path, kubelet: Kubelet, place: ClusterPlace, supersteps: int
+) -> list[Superstep]:
+    async with cluster_at_work(lab, kubelet):
+        return await asyncio.to_thread(run_of_job(path, place, supersteps).execute, path.parent / "out")
 
 
 def place_in(lab: Lab, namespace: str, resize_seconds: float = 60.0) -> ClusterPlace:
@@ -230,7 +242,7 @@ def test_a_job_runs_in_pods_that_are_resized_in_place(native_lab: Lab, tmp_path:
         namespace = await make_namespace(client)
         await add(client, numbered(Node("node", 4_000, 32 * 2**30), 1, namespace))
         kubelet = Kubelet(client, namespace, tmp_path)
-        steps = await run_on_cluster(native_lab, client, path, kubelet, place_in(native_lab, namespace), 8)
+        steps = await run_on_cluster(native_lab, path, kubelet, place_in(native_lab, namespace), 8)
         assert [step.superstep for step in steps] == list(range(8))
         assert all(sum(step.shares.values()) == 600 for step in steps)
         assert len({tuple(step.shares.values()) for step in steps}) > 1  # a step waits for what the kubelet says
@@ -249,7 +261,7 @@ def test_a_pod_that_fails_is_made_again(native_lab: Lab, tmp_path: Path) -> None
         namespace = await make_namespace(client)
         await add(client, numbered(Node("node", 4_000, 32 * 2**30), 1, namespace))
         place = place_in(native_lab, namespace)
-        steps = await run_on_cluster(native_lab, client, path, Kubelet(client, namespace, tmp_path), place, 3)
+        steps = await run_on_cluster(native_lab, path, Kubelet(client, namespace, tmp_path), place, 3)
         assert [step.superstep for step in steps] == [0, 1, 2]
         assert steps[0].events == ("one: the worker died at work, started again",)
 
@@ -264,10 +276,123 @@ def test_what_is_not_of_the_job_is_left_alone(native_lab: Lab, tmp_path: Path) -
         await client.create(f"/api/v1/namespaces/{namespace}/pods", pod("mine-two", scheduler="nobody"))
         kubelet = Kubelet(client, namespace, tmp_path)
         with pytest.raises(MeetingError, match=r"mine-two is in namespace .* and not of this job"):
-            await run_on_cluster(native_lab, client, path, kubelet, place_in(native_lab, namespace), 1)
+            await run_on_cluster(native_lab, path, kubelet, place_in(native_lab, namespace), 1)
         found, _ = await client.list_all(f"/api/v1/namespaces/{namespace}/pods")
         assert [one["metadata"]["name"] for one in found] == ["mine-two"]
         assert "deletionTimestamp" not in found[0]["metadata"]
+
+    in_lab(native_lab, test)
+
+
+async def objects_of(client: Client, namespace: str) -> list[str]:
+    """Names of what runs make in a namespace; what is being deleted does not count."""
+    paths = (f"/api/v1/namespaces/{namespace}/pods", f"/api/v1/namespaces/{namespace}/secrets", leases_of(namespace))
+    found = [one for path in paths for one in (await client.list_all(path))[0]]
+    return [one["metadata"]["name"] for one in found if "deletionTimestamp" not in one["metadata"]]
+
+
+def leases_of(namespace: str) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+
+def test_a_second_run_of_a_job_is_refused_and_touches_nothing(native_lab: Lab, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    line = f"while [ ! -e {go} ]; do sleep 0.05; done"
+    path = write_job(tmp_path, {"one": line, "two": "true"}, name="claimed")
+
+    async def test(client: Client) -> None:
+        namespace = await make_namespace(client)
+        await add(client, numbered(Node("node", 4_000, 32 * 2**30), 1, namespace))
+        kubelet, real = Kubelet(client, namespace, tmp_path), run_of_job(path, place_in(native_lab, namespace), 3)
+        async with cluster_at_work(native_lab, kubelet):
+            first = asyncio.create_task(asyncio.to_thread(real.execute, tmp_path / "first"))
+
+            async def both_run() -> bool | None:
+                return True if len(kubelet.running) == 2 else None
+
+            await eventually(both_run, "the workers of the first run are there")
+            with pytest.raises(MeetingError, match=r"another run \(.*\) has this job in namespace .*claimed-gang"):
+                await asyncio.to_thread(real.execute, tmp_path / "second")
+            go.touch()
+            steps = await first
+            assert [step.superstep for step in steps] == [0, 1, 2]
+            assert [event for step in steps for event in step.events] == []
+            assert await objects_of(client, namespace) == []
+            again = await asyncio.to_thread(real.execute, tmp_path / "second")  # there is nobody any more
+            assert len(again) == 3
+
+    in_lab(native_lab, test)
+
+
+COORDINATOR = """
+import sys
+from pathlib import Path
+from pilotage.gang.cluster_link import ClusterPlace
+from pilotage.gang.execution import Limits
+from pilotage.gang.job import read_job
+from pilotage.gang.real_run import RealRun
+from pilotage.kube.access import read_kubeconfig
+from pilotage.model.clock import SystemClock
+
+path, kubeconfig, namespace, out = sys.argv[1:]
+place = ClusterPlace(read_kubeconfig(Path(kubeconfig), None, SystemClock()), namespace, "none")
+job = read_job(Path(path))
+RealRun(job, Path(path), "pilotage", 5, Limits(), quotas=False, zookeeper=None, place=place).execute(Path(out))
+"""
+
+
+def test_a_coordinator_that_was_killed_has_its_job_again(native_lab: Lab, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    line = (
+        f"echo >> {tmp_path / 'tries'}; while [ $(wc -l < {tmp_path / 'tries'}) = 3 -a ! -e {go} ]; do sleep 0.1; done"
+    )
+    path = write_job(tmp_path, {"one": line, "two": "true"}, name="killed-in-pods")
+    out = tmp_path / "out"
+
+    async def test(client: Client) -> None:
+        namespace = await make_namespace(client)
+        await add(client, numbered(Node("node", 4_000, 32 * 2**30), 1, namespace))
+        place = place_in(native_lab, namespace)
+        async with cluster_at_work(native_lab, Kubelet(client, namespace, tmp_path)):
+            words = [str(path), str(native_lab.kubeconfig), namespace, str(out)]
+            process = subprocess.Popen([sys.executable, "-c", COORDINATOR, *words])
+
+            async def two_recorded() -> bool | None:
+                record = out / "supersteps.jsonl"
+                return True if record.exists() and len(record.read_text().splitlines()) == 3 else None
+
+            try:
+                await eventually(two_recorded, "two supersteps are recorded")
+            finally:
+                end(process)
+            go.touch()
+            assert "killed-in-pods-one" in await objects_of(client, namespace)
+            steps = await asyncio.to_thread(run_of_job(path, place, 5).execute, out)
+            assert [step.superstep for step in steps] == list(range(5))
+            assert await objects_of(client, namespace) == []
+
+    in_lab(native_lab, test)
+
+
+def test_what_a_dead_run_claimed_is_had_when_its_lease_has_ended(native_lab: Lab) -> None:
+    async def test(client: Client) -> None:
+        namespace = await make_namespace(client)
+        held = {"holderIdentity": "dead", "leaseDurationSeconds": 2, "renewTime": "2025-01-01T00:00:00.000000Z"}
+        body = {"metadata": {"name": "job-gang"}, "spec": held}
+        await client.create(leases_of(namespace), body)
+        place = place_in(native_lab, namespace)
+        claim, late = Claim(place, "job-gang", "alive"), Claim(place, "job-gang", "late")
+        await asyncio.to_thread(claim.take)
+        claim.check()
+        with pytest.raises(MeetingError, match=r"another run \(alive\)"):
+            await asyncio.to_thread(late.take)
+        with pytest.raises(MeetingError, match="was lost to alive"):
+            late.check()
+        await late.leave(client)  # what is not its own stays
+        claim.check()
+        assert await objects_of(client, namespace) == ["job-gang"]
+        await claim.leave(client)
+        assert await objects_of(client, namespace) == []
 
     in_lab(native_lab, test)
 
@@ -281,7 +406,7 @@ def test_a_resize_that_is_never_carried_out_ends_the_job_with_the_reason(native_
         kubelet = Kubelet(client, namespace, tmp_path, resizes=False)
         place = place_in(native_lab, namespace, resize_seconds=0.0)  # less than any kubelet needs
         with pytest.raises(MeetingError, match=r"has not got its .* milli CPU: the kubelet says nothing"):
-            await run_on_cluster(native_lab, client, path, kubelet, place, 8)
+            await run_on_cluster(native_lab, path, kubelet, place, 8)
 
         async def nothing_left() -> bool | None:
             left, _ = await client.list_all(f"/api/v1/namespaces/{namespace}/pods")
@@ -299,7 +424,7 @@ def test_durations_are_measured_in_pods(native_lab: Lab, tmp_path: Path) -> None
         namespace = await make_namespace(client)
         await add(client, numbered(Node("node", 4_000, 32 * 2**30), 1, namespace))
         stop = asyncio.Event()
-        runner = PodRunner(lambda task, size: commands[task], place_in(native_lab, namespace), "measured")
+        runner = PodRunner(lambda task, size: commands[task], place_in(native_lab, namespace), "measured", "run")
         async with a_scheduler(native_lab, "pilotage=best-fit"):
             playing = asyncio.create_task(Kubelet(client, namespace, tmp_path).serve(stop))
             try:

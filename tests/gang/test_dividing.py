@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.gang.dividing import TaskLimit, bound, exact_division, room_of
-from pilotage.gang.problem import Budget
+from pilotage.gang.dividing import TaskLimit, bound, even_units, exact_division, exact_window, room_of
+from pilotage.gang.problem import Budget, Problem, open_room
+from pilotage.kernels.gang_division import Room
 from pilotage.model.errors import InputError
 from reference import exact_division as twin
 from reference.strategies import checked
+from reference.windows import kept, tables
 
 
 @given(
@@ -49,6 +51,41 @@ def test_no_division_is_faster(
     assert all(unit_J[j] <= most[j] for j in range(tasks))
     for k in range(2):
         assert sum(int(unit_J[j]) for j in range(tasks) if node[j] == k) <= capacity[k]
+
+
+@given(seed=st.integers(0, 10**6), steps=st.integers(1, 8), nodes=st.integers(1, 3))
+@checked(12)
+def test_the_division_of_a_window_is_not_worse_than_the_published_one(seed: int, steps: int, nodes: int) -> None:
+    rng, tasks, units = np.random.default_rng(seed), 6, 60
+    duration_HJC = tables(rng, steps, tasks, units, "convex") + np.abs(rng.normal(0, 0.1, (steps, tasks, units + 1)))
+    room = Room(
+        units,
+        rng.integers(5, units + 1, tasks),
+        rng.integers(0, nodes, tasks),
+        rng.integers(units // nodes, units + 1, nodes),
+    )
+    problem = Problem(Budget(1200, 100, 10), 0.0, duration_HJC[None], duration_HJC[:1], duration_HJC[0], room)
+    assert problem.units == units
+    found = exact_window(duration_HJC, room)
+    assert kept(room, found.unit_J)
+    assert found.seconds <= problem.greedy.estimate_TQ[0, steps - 1] * (1 + 1e-12)
+    each = sum(exact_division(table_JC, room)[1] for table_JC in duration_HJC)
+    assert each <= found.seconds * (1 + 1e-9)
+    assert found.gap <= 0.02
+
+
+def test_a_search_that_ends_early_says_how_far_it_came() -> None:
+    duration_HJC = tables(np.random.default_rng(3), 6, 4, 30, "any")
+    room = open_room(30, 4)
+    hasty, patient = exact_window(duration_HJC, room, 0.0, work=0), exact_window(duration_HJC, room, 0.05)
+    assert hasty.gap > 0.05 >= patient.gap
+    assert hasty.bound <= patient.seconds
+
+
+def test_even_divisions_keep_to_limits() -> None:
+    room = Room(10, np.array([9, 1, 9, 9]), np.array([0, 0, 1, 1]), np.array([10, 3]))
+    assert even_units(room).tolist() == [3, 1, 2, 1]
+    assert even_units(open_room(10, 4)).tolist() == [3, 3, 2, 2]
 
 
 def test_the_bound_is_one_exact_division_per_superstep() -> None:

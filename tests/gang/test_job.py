@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from gang.small_job import write_job
+from pilotage.gang.cluster_crew import initial_shares
 from pilotage.gang.job import read_job
+from pilotage.gang.next_division import plan_next
+from pilotage.gang.strategies import controller_by_name
 from pilotage.model.errors import InputError
 
 
@@ -47,6 +50,10 @@ def test_a_job_is_read(job: Path) -> None:
         ("name: small", "name: Small Job", "'Small Job' is not a name"),
         ("profile: profile.csv", "forecaster: guess\nprofile: profile.csv", "unknown forecaster 'guess'"),
         ("profile: profile.csv", "profile: none.csv", "none.csv: cannot be read"),
+        ("rows: 40", "rows: 40\nnodes: {a: 0}", "row 8, document 1, nodes.a: is 0; expected CPU above 0"),
+        ("rows: 40", "rows: 40\nnodes: [a]", "row 8, document 1, nodes: is a list"),
+        ("name: two", "node: a\n    name: two", "node: unknown node 'a'"),
+        ("name: two", "most: 50m\n    name: two", "is 50; expected at least the least share, 100"),
     ],
 )
 def test_bad_jobs(job: Path, old: str, new: str, said: str) -> None:
@@ -57,6 +64,37 @@ def test_bad_jobs(job: Path, old: str, new: str, said: str) -> None:
         read_job(job)
     assert said in str(refused.value)
     assert str(job.parent) in str(refused.value)
+
+
+def test_nodes_have_capacities(job: Path) -> None:
+    text = (
+        job.read_text()
+        .replace("rows: 40", "rows: 40\nnodes: {a: 250m, b: 2}")
+        .replace("name: two", "node: a\n    name: two")
+    )
+    job.write_text(text)
+    found = read_job(job)
+    room = found.room()
+    assert (room.units, room.node_J.tolist(), room.most_N.tolist()) == (6, [0, 1], [6, 3])
+    assert initial_shares(found) == {"one": 250, "two": 250}
+    outlook = found.outlook()
+    problem = found.problem(outlook, 0, 20)
+    for name in ("equal-split", "exppo", "static-mpc(2)", "static-exact(2)", "dynamic-mpc(3)", "pilotage", "learned"):
+        assert controller_by_name(name).run(problem).unit_TJ[:, 1].max() <= 3, name
+    plan = plan_next(found, outlook, 3, None, 0, window=3)
+    assert max(plan.shares["two"], plan.exact_shares["two"]) <= 250
+    assert (plan.window, plan.exact_gap <= 0.001) == (3, True)
+    alone = plan_next(found, outlook, 3, None, 0)
+    assert alone.exact_seconds <= plan.exact_seconds
+    with pytest.raises(InputError, match="--window looks 9 steps ahead, forecasts are for 5"):
+        plan_next(found, outlook, 3, None, 0, window=9)
+    other = text_of_capacity(job, "300m")
+    assert found.fingerprint() != read_job(other).fingerprint()
+
+
+def text_of_capacity(job: Path, capacity: str) -> Path:
+    job.write_text(job.read_text().replace("a: 250m", f"a: {capacity}"))
+    return job
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.gang.monotone_durations import MonotoneDurations, choose_durations, monotone
+from pilotage.gang.monotone_durations import (
+    USUAL_SPREAD,
+    MonotoneDurations,
+    choose_durations,
+    interval_factor,
+    monotone,
+)
 from pilotage.gang.profile import Profile, read_profile
 from pilotage.gang.published import PROFILE_FILE, TASKS
 from pilotage.model.workload import FloatArray
+from pilotage.report.gang_durations import durations_figures, durations_section
 from reference.strategies import checked
 
 SIZES, SHARES = np.arange(10.0, 51.0, 5.0), np.arange(500.0, 4001.0, 500.0)
@@ -62,6 +69,28 @@ def test_the_model_that_predicts_better_is_chosen() -> None:
     assert choose_durations(noisy(5, 0.2), ["a"]).name == "monotone"
     smooth = choose_durations(noisy(5, 0.0), ["a"])
     assert smooth.spline_error < 0.02
+
+
+def test_intervals_of_small_grids_are_those_of_their_tries() -> None:
+    size_M, share_M = np.repeat([10.0, 20.0], 4), np.tile([100.0, 100.0, 200.0, 200.0], 2)
+    seconds_M = size_M / share_M * np.tile([0.9, 1.1], 4)
+    profile = Profile(("a",), np.zeros(8, np.int64), size_M, share_M, seconds_M)
+    choice = choose_durations(profile, ["a"])
+    assert choice.by_task[0].monotone == pytest.approx(np.log(1.1 / 0.9) / 2**0.5, rel=1e-6)
+    once = Profile(("a",), np.zeros(4, np.int64), size_M[::2], share_M[::2], seconds_M[::2])
+    assert choose_durations(once, ["a"]).by_task[0].monotone == USUAL_SPREAD
+    assert interval_factor(0.1) == pytest.approx(np.exp(0.1959964))
+
+
+def test_what_is_said_about_models() -> None:
+    choice = choose_durations(noisy(5, 0.2), ["a"])
+    found = durations_figures(choice, "best")
+    assert (found["model"], found["better"]) == ("monotone", "monotone")
+    page = durations_section(choice, "spline")
+    assert "Model: spline, as the job says; monotone would be better" in page
+    assert "Model: monotone, as the job says, and the better one" in durations_section(choice, "monotone")
+    off = 100 * (interval_factor(choice.by_task[0].spline) - 1)
+    assert f"+{off:.1f} %" in page
 
 
 @pytest.mark.data

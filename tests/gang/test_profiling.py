@@ -8,12 +8,15 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gang.small_job import write_job
 from pilotage.gang.profile import read_profile
-from pilotage.gang.profiling import Cell, ProfileFile, measure, next_cell, spread_of, unsureness
+from pilotage.gang.profiling import Cell, ProfileFile, Sampler, measure, spread_of
+from pilotage.gang.unsureness import unsure_cells
 from pilotage.model.errors import InputError
+from pilotage.model.workload import FloatArray
 
 CELLS = [Cell("a", size, share) for size in (10.0, 20.0) for share in (100, 200)]
 
@@ -57,10 +60,48 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     assert len(read_profile(path).seconds_M) == 8
 
 
+def unsure(**changed: list[float]) -> FloatArray:
+    """Of a grid of five sizes and four shares, all cells tried twice; some otherwise: at_SIZE_SHARE = tries."""
+    sizes, shares = np.arange(10.0, 60.0, 10.0), np.arange(100.0, 500.0, 100.0)
+    off = 1 + 0.05 * np.random.default_rng(1).normal(size=(5, 4, 2))
+    cells = [[list(off[s, c] * size / share) for c, share in enumerate(shares)] for s, size in enumerate(sizes)]
+    for name, tries in changed.items():
+        s, c = (int(part) for part in name.removeprefix("at_").split("_"))
+        cells[s][c] = [own * sizes[s] / shares[c] for own in tries]
+    return unsure_cells(sizes, shares, cells)
+
+
 def test_more_tries_make_surer_and_spread_less_sure() -> None:
-    assert unsureness([1.0, 1.0, 1.0]) < unsureness([1.0, 1.0]) < unsureness([1.0])
-    assert unsureness([1.0, 2.0]) > unsureness([1.0, 1.0])
-    assert next_cell(CELLS, {cell: [1.0, 1.0] for cell in CELLS} | {CELLS[1]: [1.0]}) == CELLS[1]
+    usual = unsure()
+    assert unsure(at_2_1=[0.98, 1.02] * 4)[2, 1] < 0.8 * usual[2, 1]
+    assert unsure(at_2_1=[0.75, 1.25])[2, 1] > 1.1 * usual[2, 1]
+
+
+def test_a_model_knows_what_neighbours_say() -> None:
+    usual = unsure()
+    corners = usual[[0, 0, -1, -1], [0, -1, 0, -1]]
+    assert corners.mean() > 2 * usual[1:-1, 1:-1].mean()  # which have fewest
+    contradicted = unsure(at_2_1=[1.6, 1.6])
+    assert contradicted[2, 1] == contradicted.max() > 5 * usual[2, 1]
+    # Once many tries say the same, those who contradict are asked.
+    settled = unsure(at_2_1=[1.6] * 12)
+    assert settled[2, 1] < 0.3 * contradicted[2, 1]
+    assert (settled[[1, 3], 1] > 3 * usual[[1, 3], 1]).all()
+
+
+def test_cells_without_neighbours_are_known_by_their_tries() -> None:
+    alone = unsure_cells(np.array([10.0]), np.array([100.0]), [[[1.0, 1.0, 1.0]]])
+    assert alone[0, 0] == pytest.approx(np.sqrt(2 * 0.1**2 / 4 / 3), rel=1e-3)
+
+
+def test_the_least_sure_cell_comes_next() -> None:
+    tries = {cell: [1.0, 1.0] for cell in CELLS}
+    assert Sampler(CELLS).next({**tries, CELLS[1]: [1.0]}) == CELLS[1]
+    other = Cell("b", 10.0, 100)
+    sampler = Sampler([*CELLS, other])
+    assert sampler.next({**tries, other: [1.0]}) == other
+    assert sampler.next({**tries, other: [1.0] * 5, CELLS[3]: [0.8, 1.2]}) == CELLS[3]
+    assert sampler.next(tries) == other  # what has not been measured at all
 
 
 def test_too_few_measurements_are_refused(tmp_path: Path) -> None:
@@ -83,7 +124,12 @@ def test_real_commands(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["measurements"] == 10
     assert [task["cells"] for task in found["tasks"]] == [4, 4]
-    assert "unsureness" in (out / "report.html").read_text()
+    assert found["durations"]["model"] == "monotone"
+    assert all(task["interval_factor"] > 1.0 for task in found["durations"]["tasks"])
+    page = (out / "report.html").read_text()
+    assert "unsureness" in page
+    assert "Model: monotone, chosen by predicting lines" in page
+    assert "two: seconds and interval" in page
     measured = read_profile(out / "profile.csv")
     assert (measured.of_task("one")[2] >= 0.01).all()
 

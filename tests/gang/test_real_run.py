@@ -254,6 +254,50 @@ def test_a_zookeeper_that_is_restarted(tmp_path: Path, keeper: ZooKeeperServer) 
     nothing_left(job, out, address)
 
 
+def test_a_zookeeper_that_never_comes_back(tmp_path: Path) -> None:
+    server = ZooKeeperServer(tmp_path / "server")
+    server.start()
+    left, out = forever(), tmp_path / "out"
+    job = write_job(tmp_path, {"one": "sleep 0.1", "two": at_try(3, tmp_path, left)}, name="gone-keeper")
+    try:
+        process = start(job, out, "--supersteps", "8", "--zookeeper", server.address, "--patience", "4")
+        until(lambda: len(steps(out)) == 2 and (tmp_path / "tries").read_text().count("\n") == 3)
+    finally:
+        server.close()
+    began = time.monotonic()
+    code, figures, err = finish(process)
+    assert (code, figures) == (1, {})
+    assert time.monotonic() - began < 40  # the patience, and a moment to end workers
+    assert f"ZooKeeper at {server.address} was away for 4 s and is given up; superstep 2 is lost" in err
+    assert "2 of 8 are recorded" in err
+    assert "Traceback" not in err
+    assert len(steps(out)) == 2
+    nothing_left(job, out, [])
+    assert processes(left) == []
+
+
+def test_what_was_left_in_a_zookeeper_that_was_given_up_goes_with_the_next_run(tmp_path: Path) -> None:
+    go, out = tmp_path / "go", tmp_path / "out"
+    server = ZooKeeperServer(tmp_path / "server")
+    server.start()
+    try:
+        line = at_try(3, tmp_path, f"while [ ! -e {go} ]; do sleep 0.05; done")
+        job = write_job(tmp_path, {"one": "sleep 0.1", "two": line}, name="back-again")
+        options = ("--supersteps", "5", "--zookeeper", server.address, "--patience", "3")
+        process = start(job, out, *options)
+        until(lambda: len(steps(out)) == 2)
+        server.stop()
+        assert finish(process)[0] == 1
+        go.touch()
+        server.start()
+        code, figures, err = finish(start(job, out, *options))
+        assert code == 0, err
+        assert figures["supersteps"] == 5
+        nothing_left(job, out, ["--zookeeper", server.address])
+    finally:
+        server.close()
+
+
 def test_two_runs_of_a_job_side_by_side(tmp_path: Path, meeting: list[str]) -> None:
     job = write_job(tmp_path, {"one": "sleep 0.2", "two": "sleep 0.1"}, name="twice")
     places = [tmp_path / "first", tmp_path / "second"]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.gang.controllers import DynamicMpc, DynamicWindow, StaticMpc
+from pilotage.gang.controllers import DynamicMpc, DynamicWindow, EqualSplit, Exppo, StaticExact, StaticMpc
 from pilotage.gang.problem import Budget, Problem
 from pilotage.kernels.gang_control import plan_windows
-from pilotage.kernels.gang_division import window_index
+from pilotage.kernels.gang_division import Room, window_index
 from pilotage.model.workload import FloatArray
 from reference import gang as twin
 from reference.strategies import checked
@@ -52,16 +52,29 @@ def test_divisions_and_estimates_of_all_windows(problem: Problem) -> None:
                 assert found.estimate_TQ[t, q] == pytest.approx(estimate, rel=1e-12)
 
 
-@given(problem=problems(), most=st.integers(0, 6))
-@checked(40)
-def test_limits_of_tasks_are_kept(problem: Problem, most: int) -> None:
-    limited = replace(problem, limit_J=np.full(problem.tasks, min(most, problem.units)))
+@given(
+    problem=problems(),
+    most=st.integers(0, 6),
+    node=st.lists(st.integers(0, 2), min_size=4, max_size=4),
+    capacity=st.lists(st.integers(0, 9), min_size=3, max_size=3),
+)
+@checked(60)
+def test_limits_of_tasks_and_nodes_are_kept(problem: Problem, most: int, node: list[int], capacity: list[int]) -> None:
+    node = node[: problem.tasks]
+    most_J = np.full(problem.tasks, min(most, problem.units))
+    limited = replace(problem, limits=Room(problem.units, most_J, np.array(node), np.array(capacity)))
     found = limited.greedy
     assert (found.unit_TQJ <= most).all()
     table_HJC = problem.duration_THJC[0]
     for width in range(1, problem.horizon + 1):
-        wanted = twin.greedy(forecast(table_HJC), problem.tasks, 0, width, problem.units, most=most)
+        wanted = twin.greedy(
+            forecast(table_HJC), problem.tasks, 0, width, problem.units, most=most, node=node, capacity=capacity
+        )
         assert found.unit_TQJ[0, width - 1].tolist() == wanted
+    for controller in (EqualSplit(), Exppo(), StaticExact(1)):
+        unit_J = controller.run(limited).unit_TJ[0]
+        assert (unit_J <= most).all()
+        assert (np.bincount(node, unit_J, minlength=3) <= capacity).all()
 
 
 def test_every_window_has_a_place_of_its_own() -> None:

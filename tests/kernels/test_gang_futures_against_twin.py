@@ -10,6 +10,7 @@ from pilotage.gang.foresight import Outlooks
 from pilotage.gang.problem import Budget, Problem
 from pilotage.gang.scenario_mpc import Planner, ScenarioMpc
 from pilotage.gang.uncertainty import Uncertainty
+from pilotage.kernels.gang_division import Room
 from pilotage.kernels.gang_futures import Grid
 from reference import gang_futures as twin
 from reference.strategies import checked
@@ -31,9 +32,11 @@ def problems(draw: st.DrawFn) -> Problem:
     known = Uncertainty(forecast_THJ, missed_RHJ, before, Grid(duration_JCG, 0.0, float(last)))
     budget = Budget(tasks * 100 + units * 10, 100, 10)
     most_J = np.array(draw(st.lists(st.integers(0, units), min_size=tasks, max_size=tasks)))
+    node_J = np.array(draw(st.lists(st.integers(0, 1), min_size=tasks, max_size=tasks)))
+    room = Room(units, most_J, node_J, np.array(draw(st.tuples(*(st.integers(0, units) for _ in range(2))))))
     penalty = draw(st.sampled_from([0.0, 2.0, 8.0]))
     middle_JC = actual_TJC[0]
-    return Problem(budget, penalty, actual_TJC[:, None], actual_TJC, middle_JC, most_J, known)
+    return Problem(budget, penalty, actual_TJC[:, None], actual_TJC, middle_JC, room, known)
 
 
 @given(problem=problems(), futures=st.sampled_from([1, 2, 4]), swaps=st.integers(0, 3), seed=st.integers(0, 9))
@@ -41,7 +44,7 @@ def problems(draw: st.DrawFn) -> Problem:
 def test_decisions(problem: Problem, futures: int, swaps: int, seed: int) -> None:
     uncertainty = problem.uncertainty
     assert uncertainty is not None
-    grid = uncertainty.grid
+    grid, room = uncertainty.grid, problem.room
     horizon = uncertainty.forecast_THJ.shape[1]
     controller = ScenarioMpc(horizon, futures, spread=1.0, swaps=swaps, seed=seed)
     course = controller.run(problem)
@@ -62,8 +65,7 @@ def test_decisions(problem: Problem, futures: int, swaps: int, seed: int) -> Non
             lambda size, task, units: float(grid.duration_JCG[task, units, size]),
             steps_from,
             current,
-            problem.units,
-            problem.most_J.tolist(),
+            twin.Limits(room.units, room.most_J.tolist(), room.node_J.tolist(), room.most_N.tolist()),
             swaps,
             problem.length - t,
             problem.penalty,
@@ -73,6 +75,8 @@ def test_decisions(problem: Problem, futures: int, swaps: int, seed: int) -> Non
         assert bool(course.divided_T[t]) == (wanted is not None)
         current = current if wanted is None else wanted
         assert course.unit_TJ[t].tolist() == current
+        used_N = np.bincount(room.node_J, course.unit_TJ[t], minlength=2)
+        assert (used_N <= room.most_N).all()
 
 
 @given(problem=problems(), length=st.integers(1, 5), penalty=st.sampled_from([0.0, 5.0]))
@@ -90,7 +94,7 @@ def test_parts_share_what_was_foreseen(problem: Problem, length: int, penalty: f
         problem.duration_THJC[:length],
         problem.actual_TJC[:length],
         problem.middle_JC,
-        problem.limit_J,
+        problem.limits,
         uncertainty.part(length),
     )
     assert (controller.run(part).unit_TJ == controller.run(alone).unit_TJ).all()

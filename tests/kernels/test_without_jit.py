@@ -24,6 +24,7 @@ QUICK = [
     "kernels/test_environments_against_twin.py",
     "kernels/test_gang_against_twin.py",
     "kernels/test_gang_futures_against_twin.py",
+    "kernels/test_gang_window_against_twin.py",
     "properties/test_invariants.py",
 ]
 

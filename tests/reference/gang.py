@@ -21,9 +21,22 @@ def estimate(seconds: Seconds, units: Sequence[int], start: int, width: int) -> 
 
 
 def greedy(
-    seconds: Seconds, tasks: int, start: int, width: int, budget: int, discount: float = 0.95, most: int = 10**9
+    seconds: Seconds,
+    tasks: int,
+    start: int,
+    width: int,
+    budget: int,
+    discount: float = 0.95,
+    most: int = 10**9,
+    node: Sequence[int] = (),
+    capacity: Sequence[int] = (),
 ) -> list[int]:
+    """`node` says where a task is, `capacity` how many units the tasks of a node may have; empty: no such limit."""
     units = [0] * tasks
+
+    def full(task: int) -> bool:
+        return bool(node) and sum(units[k] for k in range(tasks) if node[k] == node[task]) >= capacity[node[task]]
+
     for _ in range(budget):
         improvement: dict[int, float] = {}
         for h in range(width):
@@ -31,7 +44,7 @@ def greedy(
             slow = durations.index(max(durations))
             gain = durations[slow] - seconds(start + h, slow, units[slow] + 1)
             improvement[slow] = improvement.get(slow, 0.0) + discount**h * gain
-        open_tasks = [task for task in improvement if units[task] < most]
+        open_tasks = [task for task in improvement if units[task] < most and not full(task)]
         if not open_tasks:
             break
         units[max(open_tasks, key=lambda task: improvement[task])] += 1

@@ -7,6 +7,7 @@ sizes, one per task.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 Seconds = Callable[[int, int, int], float]
 Step = Sequence[int]
@@ -41,6 +42,24 @@ def total(seconds: Seconds, steps: Sequence[Step], units: Sequence[int]) -> floa
     return sum(slowest(seconds, step, units)[0] for step in steps)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Units in all, per task, and of the tasks of a node together."""
+
+    budget: int
+    most: Sequence[int]
+    node: Sequence[int]
+    capacity: Sequence[int]
+
+    def kept(self, units: Sequence[int]) -> bool:
+        on_node = [sum(u for u, n in zip(units, self.node, strict=True) if n == k) for k in range(len(self.capacity))]
+        return all(used <= limit for used, limit in zip(on_node, self.capacity, strict=True))
+
+
+def moved(units: Sequence[int], taker: int, giver: int | None = None) -> list[int]:
+    return [u + (task == taker) - (task == giver) for task, u in enumerate(units)]
+
+
 def gains(
     seconds: Seconds, steps: Sequence[Step], units: Sequence[int], most: Sequence[int], last: int
 ) -> dict[int, float]:
@@ -53,12 +72,11 @@ def gains(
     return {task: found[task] for task in sorted(found) if units[task] < most[task]}
 
 
-def divide(
-    seconds: Seconds, steps: Sequence[Step], budget: int, most: Sequence[int], swaps: int
-) -> tuple[list[int], float]:
-    units = [0] * len(most)
+def divide(seconds: Seconds, steps: Sequence[Step], limits: Limits, swaps: int) -> tuple[list[int], float]:
+    units, budget, most = [0] * len(limits.most), limits.budget, limits.most
     for _ in range(budget):
         gain = gains(seconds, steps, units, most, budget)
+        gain = {task: own for task, own in gain.items() if limits.kept(moved(units, task))}
         if not gain:
             break
         units[max(gain, key=lambda task: gain[task])] += 1
@@ -70,16 +88,13 @@ def divide(
         taker = max(gain, key=lambda task: gain[task])
         tried = []
         for giver in range(len(units)):
-            if giver != taker and units[giver] > 0:
-                moved = list(units)
-                moved[giver] -= 1
-                moved[taker] += 1
-                tried.append((total(seconds, steps, moved), giver))
+            other = moved(units, taker, giver)
+            if giver != taker and units[giver] > 0 and limits.kept(other):
+                tried.append((total(seconds, steps, other), giver))
         if not tried or min(tried)[0] >= least:
             break
         least, giver = min(tried)
-        units[giver] -= 1
-        units[taker] += 1
+        units = moved(units, taker, giver)
     return units, least
 
 
@@ -87,8 +102,7 @@ def decide(
     seconds: Seconds,
     steps_from: Sequence[Sequence[Sequence[Step]]],  # by start, step behind it, future
     current: Sequence[int] | None,
-    budget: int,
-    most: Sequence[int],
+    limits: Limits,
     swaps: int,
     left: int,
     penalty: float,
@@ -100,7 +114,7 @@ def decide(
         tried = []
         for width in range(1, horizon - start + 1):
             flat = [step for futures_of_step in steps_from[start][:width] for step in futures_of_step]
-            units, spent = divide(seconds, flat, budget, most, swaps)
+            units, spent = divide(seconds, flat, limits, swaps)
             behind = cost[start + width] + penalty if start + width < horizon else 0.0
             tried.append((spent / futures + behind, width, units))
         cost[start], _, best[start] = min(tried)

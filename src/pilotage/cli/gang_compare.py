@@ -132,6 +132,7 @@ def _own(
         parse_supersteps,
         parse_sweep,
     )
+    from pilotage.report.gang_durations import durations_figures, durations_table
     from pilotage.report.gang_page import GangOutcome, write_gang_report
     from pilotage.report.gang_tables import comparison_table, sweep_table
     from pilotage.sim.scenario import parse_seeds
@@ -150,16 +151,26 @@ def _own(
         bound = comparison.bound(outlook)
         for name, values in wanted:
             swept[name] = comparison.sweep(name, values, outlook, whole)
+        judged = job.choice, job.durations
     if out is not None:
-        write_results(runs, out, command_line(), bound=round(bound, 6), sweeps=_listed(swept))
-        outcome = GangOutcome(job.name, job.names, job.budget, runs, bound, swept)
+        write_results(
+            runs,
+            out,
+            command_line(),
+            bound=round(bound, 6),
+            sweeps=_listed(swept),
+            durations=durations_figures(*judged),
+        )
+        outcome = GangOutcome(job.name, job.names, job.budget, runs, bound, swept, judged)
         write_gang_report(outcome, out / "report.html", command_line())
     if as_json:
-        print_json(runs_json(runs, seconds=True) | {"bound": bound, "sweeps": _listed(swept)})
+        more = {"bound": bound, "sweeps": _listed(swept), "durations": durations_figures(*judged)}
+        print_json(runs_json(runs, seconds=True) | more)
         return
     results().print(comparison_table(f"{job.name}: supersteps {runs[0].rows}, penalty {job.penalty:g} s", runs, bound))
     for name, by_value in swept.items():
         results().print(sweep_table(name, by_value))
+    results().print(durations_table(*judged))
 
 
 def _listed(swept: Mapping[str, Mapping[float, Mapping[str, float]]]) -> list[dict[str, object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from pilotage.model.errors import InputError
 
 if TYPE_CHECKING:
     from pilotage.gang.forecast_trial import Trial
+    from pilotage.gang.forecasting import Forecaster
 
 EXAMPLE = "Example: pilotage gang forecast examples/09_gang/series/*.csv --rows 200"
 
@@ -21,7 +23,11 @@ def forecast(
     *,
     forecasters: Annotated[
         str | None,
-        typer.Option("--forecasters", metavar="LIST", help="Also: classical (statsmodels).  [default: all but it]"),
+        typer.Option(
+            "--forecasters",
+            metavar="LIST",
+            help="Also: classical (statsmodels), learned (torch).  [default: all but these]",
+        ),
     ] = None,
     rows: Annotated[int, typer.Option("--rows", min=1, max=100_000, help="Moments with forecasts.")] = 1000,
     horizon: Annotated[int, typer.Option("--horizon", min=1, max=200, help="Steps ahead.")] = 20,
@@ -44,8 +50,9 @@ def forecast(
     names = DEFAULT if forecasters is None else tuple(part.strip() for part in forecasters.split(",") if part.strip())
     if not names:
         raise InputError(f"{forecasters!r} names none", field="--forecasters", expected="such as persistence,combined")
+    others = {"learned": _learned} if "learned" in names or find_spec("torch") is not None else {}
     for name in names:
-        forecaster_by_name(name)
+        forecaster_by_name(name, others)
     split = Split(rows, horizon)
     loaded = [read_series(path, most) for path in files]
     for series in loaded:
@@ -53,7 +60,7 @@ def forecast(
     trials: list[list[Trial]] = []
     with progress_bar(console(), "forecasting") as advance:
         for number, series in enumerate(loaded, 1):
-            trials.append(try_forecasters(series, names, split))
+            trials.append(try_forecasters(series, names, split, others))
             advance(number, len(loaded))
     if out is not None:
         from pilotage.gang.forecast_trial import actual_values, write_published
@@ -70,6 +77,14 @@ def forecast(
         print_json({"series": _figures(trials)})
     else:
         results().print(forecast_table(trials))
+
+
+def _learned() -> Forecaster:
+    if find_spec("torch") is None:
+        raise InputError("learned needs torch", field="--forecasters", expected="pip install 'pilotage[train]'")
+    from pilotage.training.gang_forecasts import LearnedForecaster
+
+    return LearnedForecaster()
 
 
 def _figures(trials: list[list[Trial]]) -> list[dict[str, object]]:

@@ -21,12 +21,16 @@ def plan(
     current: Annotated[
         str | None, typer.Option("--current", metavar="LIST", help="Milli CPU in force, in the order of the tasks.")
     ] = None,
+    window: Annotated[
+        int, typer.Option("--window", min=1, max=200, help="Supersteps that the exact division is for.")
+    ] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Draws the possible futures.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """The division our controller makes for a superstep, or that it keeps the one in force; beside it the exact one.
 
-    Exact is about the next superstep alone: no division makes its slowest task faster, by the forecast sizes.
+    Exact is about the next superstep, or the next --window ones together: no division takes less time for them, by the
+    forecast sizes.
     """
     from pilotage.gang.job import read_job
     from pilotage.gang.next_division import plan_next
@@ -37,7 +41,7 @@ def plan(
         shares = None if current is None else [int(part) for part in current.split(",")]
     except ValueError:
         raise InputError(f"cannot read {current!r}", field="--current", expected="numbers such as 500,700") from None
-    found = plan_next(loaded, loaded.outlook(), superstep, shares, seed)
+    found = plan_next(loaded, loaded.outlook(), superstep, shares, seed, window)
     if as_json:
         print_json(asdict(found))
     else:

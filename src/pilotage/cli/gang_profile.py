@@ -38,16 +38,18 @@ def profile(
 ) -> None:
     """Measure how long the tasks of a job take by size and share, under a CPU quota or limit, one at a time.
 
-    Every cell once, then again where it is least sure. Started again with the same --out it goes on. Exit code 1 when a
-    command fails.
+    Every cell once, then again where a model is least sure; which model describes the tasks best is said. Started again
+    with the same --out it goes on. Exit code 1 when a command fails.
     """
     from pilotage.gang.cluster_link import ClusterPlace
     from pilotage.gang.job import check_commands, read_job
-    from pilotage.gang.own_directory import alone_in, mark_of
+    from pilotage.gang.monotone_durations import choose_durations
+    from pilotage.gang.own_directory import alone_in, mark_of, run_of
     from pilotage.gang.profiling import Cell, ProfileFile, QuotaRunner, Runner, measure, spread_of
     from pilotage.gang.quota import make_quota
     from pilotage.gang.working import ended_in_order
     from pilotage.kube.access import find_access
+    from pilotage.report.gang_durations import durations_figures, durations_table
     from pilotage.report.gang_profile_page import write_profile_report
     from pilotage.report.gang_tables import profile_table
 
@@ -75,13 +77,14 @@ def profile(
             from pilotage.gang.profiling_pods import PodRunner
 
             place = ClusterPlace(find_access(kubeconfig), namespace, image, scheduler)
-            runner = PodRunner(command_of, place, loaded.name, timeout)
+            runner = PodRunner(command_of, place, loaded.name, run_of(out), timeout)
             stack.callback(runner.close)
         with progress_bar(console(), "measuring") as advance:
             file = ProfileFile(out / "profile.csv")
             found = measure(file, cells, runner, measurements or 3 * len(cells), advance)
     spreads = {task: spread_of(found, task) for task in loaded.names}
-    write_profile_report(loaded.name, spreads, out / "report.html", command_line())
+    choice = choose_durations(found, loaded.names)
+    write_profile_report(loaded.name, spreads, choice, out / "report.html", command_line())
     if as_json:
         print_json(
             {
@@ -91,10 +94,12 @@ def profile(
                     {"task": task, "cells": int(own.mean_SC.size), "worst_unsureness": float(own.unsure_SC.max())}
                     for task, own in spreads.items()
                 ],
+                "durations": durations_figures(choice, "best"),
             }
         )
     else:
         results().print(profile_table(spreads))
+        results().print(durations_table(choice, "best"))
 
 
 def _numbers(text: str, option: str) -> list[float]:

@@ -21,6 +21,9 @@ JobArgument = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job f
 ZooKeeperOption = Annotated[
     str | None, typer.Option("--zookeeper", metavar="HOST:PORT", help="Meet there instead of in the coordinator.")
 ]
+PatienceOption = Annotated[
+    float, typer.Option("--patience", min=0.1, help="Seconds to wait for a ZooKeeper that is away; then the run ends.")
+]
 NamespaceOption = Annotated[str, typer.Option("--namespace", help="Of the pods.")]
 SchedulerOption = Annotated[str, typer.Option("--scheduler", help="Of the pods; for a run one that knows gangs.")]
 KubeconfigOption = Annotated[
@@ -39,6 +42,7 @@ def run(
         int | None, typer.Option("--supersteps", min=1, help="The first so many.  [default: all]")
     ] = None,
     zookeeper: ZooKeeperOption = None,
+    patience: PatienceOption = 60.0,
     quota: Annotated[
         Literal["auto", "none"], typer.Option("--quota", help="auto: control groups. none: shares have no effect.")
     ] = "auto",
@@ -73,7 +77,7 @@ def run(
     check_commands(loaded)
     limits = Limits(superstep_seconds=timeout, attempts=attempts)
     place = None if image is None else _place(image, namespace, scheduler, kubeconfig, zookeeper)
-    real = RealRun(loaded, job, controller, supersteps, limits, quota == "auto", zookeeper, place)
+    real = RealRun(loaded, job, controller, supersteps, limits, quota == "auto", zookeeper, place, patience)
     other = None if against is None else read_record(against)
     with ended_in_order():
         steps = real.execute(out)
@@ -108,6 +112,7 @@ def worker(
     task: Annotated[str, typer.Option("--task", metavar="NAME", help="Which task of the job.")],
     connect: Annotated[str | None, typer.Option("--connect", metavar="HOST:PORT", help="Of the coordinator.")] = None,
     zookeeper: ZooKeeperOption = None,
+    patience: PatienceOption = 60.0,
     cgroup: Annotated[
         Path | None, typer.Option("--cgroup", metavar="DIR", help="Control group the work enters.")
     ] = None,
@@ -142,7 +147,7 @@ def worker(
     else:
         from pilotage.gang.zookeeper import ZooKeeperSeat
 
-        seat = ZooKeeperSeat(str(zookeeper), name, token, task)
+        seat = ZooKeeperSeat(str(zookeeper), name, token, task, patience)
     try:
         done = work(seat, task, lambda size: _entering(command_for(size), group))
     finally:

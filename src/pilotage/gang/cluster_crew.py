@@ -1,4 +1,8 @@
-"""Workers of a job as pods: one group, admitted whole; shares changed in place by the resize subresource."""
+"""Workers of a job as pods: one group, admitted whole; shares changed in place by the resize subresource.
+
+Names of the objects are those of the job, their labels those of the run: what another run made is removed only by a run
+that holds the claim on the job.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,17 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from pilotage.gang.claim import Claim
 from pilotage.gang.cluster_link import ClusterLink, ClusterPlace
 from pilotage.gang.crew import COMMAND, TOKEN
+from pilotage.gang.dividing import even_units
 from pilotage.gang.job import Job, Task
 from pilotage.gang.meeting import MeetingError
 from pilotage.kube.client import Json
 from pilotage.kube.gang_pods import (
     create_gang,
     delete_groups,
+    delete_if_labelled,
     delete_if_there,
     get_if_there,
     group_form,
@@ -27,24 +34,25 @@ from pilotage.kube.gang_pods import (
 
 CONTAINER: Final = "work"
 JOB_LABEL: Final = "pilotage/job"
+RUN_LABEL: Final = "pilotage/run"
+HOST_LABEL: Final = "kubernetes.io/hostname"
 LOOK_SECONDS: Final = 0.3
 
 
 def initial_shares(job: Job) -> dict[str, int]:
-    """The same for every task, no more than it may have: milli CPU that pods are made with."""
-    room = job.room()
-    equal = room.units // len(job.tasks)
+    """The same for every task, no more than it and its node may have: milli CPU that pods are made with."""
     return {
-        name: job.budget.least + job.budget.step * min(equal, int(most))
-        for name, most in zip(job.names, room.most_J, strict=True)
+        name: job.budget.least + job.budget.step * int(units)
+        for name, units in zip(job.names, even_units(job.room()), strict=True)
     }
 
 
 class ClusterCrew:
-    """Like Crew, with pods for processes."""
+    """Like Crew, with pods for processes. `run` is the name of the run, the same when it is gone on with."""
 
-    def __init__(self, job: Job, arguments: Sequence[str], token: str, place: ClusterPlace) -> None:
+    def __init__(self, job: Job, arguments: Sequence[str], token: str, run: str, place: ClusterPlace) -> None:
         self._job, self._arguments, self._token, self._place = job, tuple(arguments), token, place
+        self._run, self._claim = run, Claim(place, f"{job.name}-gang", run)
         self._link = ClusterLink(place.access)
         self._client = self._link.client
         self._shares = initial_shares(job)
@@ -56,22 +64,28 @@ class ClusterCrew:
         """All at once with the first: a gang is admitted whole."""
         if not self._started:
             self._started = True
+            self._claim.take()
             self._link.do(self._admit())
 
     def alive(self, task: str) -> bool:
         return self._link.do(self._phase(task)) in ("Pending", "Running")
 
     def restart(self, task: str) -> None:
+        self._claim.check()
         self._link.do(self._again(task))
 
     def resize(self, share: Mapping[str, int]) -> None:
         """Less before more, so that all together never have more than the budget."""
+        self._claim.check()
         self._link.do(self._resize(share))
 
     def close(self) -> None:
-        if self._admitted:
-            self._link.do(self._remove())
-        self._link.close()
+        try:
+            if self._admitted:
+                self._link.do(self._remove_own())
+            self._link.do(self._claim.leave(self._client))
+        finally:
+            self._link.close()
 
     # Objects
 
@@ -102,6 +116,7 @@ class ClusterCrew:
                 "automountServiceAccountToken": False,
                 "terminationGracePeriodSeconds": 5,
                 "containers": [container],
+                **({"nodeSelector": {HOST_LABEL: task.node}} if task.node else {}),
             },
         }
 
@@ -123,7 +138,7 @@ class ClusterCrew:
 
     @property
     def _labels(self) -> dict[str, str]:
-        return {JOB_LABEL: self._job.name}
+        return {JOB_LABEL: self._job.name, RUN_LABEL: self._run}
 
     async def _admit(self) -> None:
         await self._clear()
@@ -137,24 +152,29 @@ class ClusterCrew:
 
     async def _clear(self) -> None:
         """What an earlier run of the job left is ended first; what is not of this job is left alone and refused."""
-        for path in (*map(self._path, self._job.names), self._secret_path):
+        paths = *map(self._path, self._job.names), self._secret_path
+        for path in paths:
             found = await get_if_there(self._client, path)
-            if found is not None and self._labels.items() - (found["metadata"].get("labels") or {}).items():
+            if found is not None and (found["metadata"].get("labels") or {}).get(JOB_LABEL) != self._job.name:
                 raise MeetingError(
                     f"{path.rpartition('/')[2]} is in namespace {self._place.namespace} and not of this job"
                 )
-        await self._remove()
+        await self._remove(JOB_LABEL, self._job.name)
         until = time.monotonic() + self._place.admit_seconds
         while left := [task for task in self._job.names if await self._phase(task)]:
             if time.monotonic() > until:
                 raise MeetingError(f"pods of {', '.join(left)} of an earlier run do not go")
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _remove(self) -> None:
+    async def _remove_own(self) -> None:
+        """Of this run alone: another one may have the job by now."""
+        await self._remove(RUN_LABEL, self._run)
+
+    async def _remove(self, label: str, value: str) -> None:
         for task in self._job.names:
-            await delete_if_there(self._client, self._path(task))
-        await delete_groups(self._client, self._place.namespace, JOB_LABEL, self._job.name)
-        await delete_if_there(self._client, self._secret_path)
+            await delete_if_labelled(self._client, self._path(task), label, value)
+        await delete_groups(self._client, self._place.namespace, label, value)
+        await delete_if_labelled(self._client, self._secret_path, label, value)
 
     async def _phase(self, task: str) -> str:
         """Empty when there is no such pod."""

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from pilotage.gang.dividing import even_units, exact_window
 from pilotage.gang.problem import Problem
 from pilotage.kernels.gang_control import Course, Divided, Rule, follow_divisions, run_dynamic, run_static
 from pilotage.model.errors import InputError
@@ -38,7 +39,7 @@ class EqualSplit:
     name: str = "equal-split"
 
     def run(self, problem: Problem) -> Course:
-        return _constant(problem, equal_units(problem))
+        return _constant(problem, even_units(problem.room))
 
 
 @dataclass(frozen=True)
@@ -48,21 +49,18 @@ class Exppo:
     name: str = "exppo"
 
     def run(self, problem: Problem) -> Course:
-        most_J = np.minimum((MOST_SHARE - problem.budget.least) // problem.budget.step, problem.most_J)
-        unit_J = np.zeros(problem.tasks, np.int64)
+        room = problem.room
+        most_J = np.minimum((MOST_SHARE - problem.budget.least) // problem.budget.step, room.most_J)
+        unit_J, used_N = np.zeros(problem.tasks, np.int64), np.zeros(len(room.most_N), np.int64)
         tasks = np.arange(problem.tasks)
         for _ in range(problem.units):
-            open_J = unit_J < most_J
+            open_J = (unit_J < most_J) & (used_N < room.most_N)[room.node_J]
             if not open_J.any():
                 break  # what is left has no use under this rule
-            unit_J[np.argmax(np.where(open_J, problem.middle_JC[tasks, unit_J], -np.inf))] += 1
+            slowest = np.argmax(np.where(open_J, problem.middle_JC[tasks, unit_J], -np.inf))
+            unit_J[slowest] += 1
+            used_N[room.node_J[slowest]] += 1
         return _constant(problem, unit_J)
-
-
-def equal_units(problem: Problem) -> IntArray:
-    """The same for every task, no more than its limit; units that do not come out even go to the first tasks."""
-    each, left = divmod(problem.units, problem.tasks)
-    return np.minimum([each + (j < left) for j in range(problem.tasks)], problem.most_J)
 
 
 def _constant(problem: Problem, unit_J: IntArray) -> Course:
@@ -86,6 +84,27 @@ class StaticMpc:
     def run(self, problem: Problem) -> Course:
         known, course = _within(problem, self.window, self.name), new_course(problem)
         run_static(known, problem.actual_TJC, self.window, course)
+        return course
+
+
+@dataclass(frozen=True)
+class StaticExact:
+    """The same with exact divisions: none has a shorter sum of forecast times over the window, to a tolerance."""
+
+    window: int
+
+    @property
+    def name(self) -> str:
+        return f"static-exact({self.window})"
+
+    def run(self, problem: Problem) -> Course:
+        check_window(problem, self.window, self.name)
+        course = new_course(problem)
+        for t in range(0, problem.length, self.window):
+            found = exact_window(problem.duration_THJC[t, : self.window], problem.room)
+            course.unit_TJ[t : t + self.window] = found.unit_J
+            course.divided_T[t] = True
+        follow_divisions(problem.actual_TJC, course)
         return course
 
 
@@ -127,10 +146,14 @@ def _dynamic(problem: Problem, window: int, growth: float, name: str, *, may_kee
     return course
 
 
-def _within(problem: Problem, window: int, name: str) -> Divided:
+def check_window(problem: Problem, window: int, name: str) -> None:
     if not 1 <= window <= problem.horizon:
         raise InputError(
             f"{name} looks {window} steps ahead, forecasts are for {problem.horizon}",
             expected=f"a window from 1 to {problem.horizon}",
         )
+
+
+def _within(problem: Problem, window: int, name: str) -> Divided:
+    check_window(problem, window, name)
     return problem.greedy

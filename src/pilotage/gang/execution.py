@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -84,7 +85,7 @@ class Execution:
             if unit_J is None:
                 raise MeetingError("no division to begin with")
             sizes = dict(zip(self.tasks, size_TJ[t].tolist(), strict=True))
-            found = self._superstep(t, sizes)
+            found = self._stating_loss(t, sizes, len(size_TJ))
             self.record.add(
                 Superstep(
                     superstep=t,
@@ -102,7 +103,18 @@ class Execution:
 
     def stop(self) -> None:
         for task in self.tasks:
-            self.meeting.order(task, STOP)
+            with suppress(MeetingError):  # who cannot be told is ended by the crew
+                self.meeting.order(task, STOP)
+
+    def _stating_loss(self, t: int, sizes: dict[str, float], length: int) -> _Attempts:
+        """A superstep; where the job has to be given up, what that costs is part of the reason."""
+        began = time.monotonic()
+        try:
+            return self._superstep(t, sizes)
+        except MeetingError as error:
+            spent = time.monotonic() - began
+            words = f"superstep {t} is lost, {spent:.1f} s of it; {t} of {length} are recorded"
+            raise MeetingError(f"{error}; {words}") from error
 
     def _superstep(self, t: int, sizes: dict[str, float]) -> _Attempts:
         found = _Attempts()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,8 @@ from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.model.workload import FloatArray
 from pilotage.workloads.files import make_directory, replace_file
 
-FORECASTERS: Final[dict[str, Callable[[], Forecaster]]] = {
+Makers = Mapping[str, Callable[[], Forecaster]]
+FORECASTERS: Final[Makers] = {
     "persistence": Persistence,
     "seasonal-day": lambda: SeasonalMean(DAY),
     "seasonal-week": lambda: SeasonalMean(WEEK),
@@ -32,10 +33,12 @@ EARLIER: Final = 320  # rows before the first by which one is chosen, where ther
 SHOWN: Final = (1, 5, 10, 20)  # steps ahead in tables
 
 
-def forecaster_by_name(name: str) -> Forecaster:
-    if name not in FORECASTERS:
-        raise UnknownNameError("forecaster", name, FORECASTERS, field="--forecasters")
-    return FORECASTERS[name]()
+def forecaster_by_name(name: str, others: Makers = FORECASTERS) -> Forecaster:
+    """`others` are known beside those of this package, such as one that needs torch."""
+    known = {**others, **FORECASTERS}
+    if name not in known:
+        raise UnknownNameError("forecaster", name, known, field="--forecasters")
+    return known[name]()
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,12 @@ def rmse(forecast_TH: FloatArray, actual_TH: FloatArray) -> FloatArray:
     return error_H * SCALE / np.where(range_H > 0, range_H, SCALE)
 
 
-def try_forecasters(series: Series, names: Sequence[str], split: Split) -> list[Trial]:
+def try_forecasters(series: Series, names: Sequence[str], split: Split, others: Makers = FORECASTERS) -> list[Trial]:
     first = split.first(series)
     actual_TH = actual_values(series, first, split.rows, split.horizon)
     found = []
     for name in names:
-        forecaster = forecaster_by_name(name)
+        forecaster = forecaster_by_name(name, others)
         forecast_TH = forecaster.roll(series, first, split.rows, split.horizon)
         errors_H = rmse(forecast_TH, actual_TH), earlier_errors(forecaster, series.until(first), split.horizon)
         found.append(Trial(series.name, name, forecast_TH, *errors_H))

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pilotage.gang.uncertainty import Uncertainty
+from pilotage.kernels.gang_division import Room
 from pilotage.kernels.gang_futures import Foreseen, Futures, Limits, Scratch, foresee
-from pilotage.model.workload import FloatArray, IntArray
+from pilotage.model.workload import FloatArray
 
 FUTURES = 32
 SPREAD = 0.6
@@ -37,16 +38,17 @@ class Outlooks:
 class Foresight:
     """Looks ahead at one superstep after the other."""
 
-    def __init__(self, settings: Outlooks, uncertainty: Uncertainty, units: int, most_J: IntArray) -> None:
+    def __init__(self, settings: Outlooks, uncertainty: Uncertainty, room: Room) -> None:
         self.settings, self.uncertainty = settings, uncertainty
-        self.limits = Limits(units, most_J, settings.swaps)
+        self.limits = Limits(room, settings.swaps)
         self._chance = np.random.default_rng(settings.seed)
-        J, X = len(most_J), settings.horizon * settings.futures
+        J, X = len(room.most_J), settings.horizon * settings.futures
         self.place_JX = np.zeros((J, X), np.int16)
         self.unit_QJ = np.zeros((windows(settings.horizon), J), np.int64)
         self.estimate_Q = np.zeros(windows(settings.horizon))
         whole_X, count_J = np.zeros(X, np.int64), np.zeros(J, np.int64)
-        self._scratch = Scratch(self.place_JX.copy(), whole_X, np.zeros(X), np.zeros(X), np.zeros(J), count_J)
+        used_N = np.zeros(len(room.most_N), np.int64)
+        self._scratch = Scratch(self.place_JX.copy(), whole_X, np.zeros(X), np.zeros(X), np.zeros(J), count_J, used_N)
 
     def look(self, t: int) -> None:
         """Fills the tables of this object for superstep t; supersteps must come in order, since chance has a part."""
@@ -65,9 +67,9 @@ class Foresight:
         return missed_FHJ
 
 
-def foresee_all(settings: Outlooks, uncertainty: Uncertainty, units: int, most_J: IntArray) -> Foreseen:
+def foresee_all(settings: Outlooks, uncertainty: Uncertainty, room: Room) -> Foreseen:
     """The tables of all supersteps."""
-    foresight = Foresight(settings, uncertainty, units, most_J)
+    foresight = Foresight(settings, uncertainty, room)
     T = len(uncertainty.forecast_THJ)
     found = Foreseen(
         np.zeros((T, *foresight.place_JX.shape), np.int16),

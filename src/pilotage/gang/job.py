@@ -13,10 +13,12 @@
     rows: 200                       # supersteps: so many values, the last ones but horizon - 1
     horizon: 20                     # supersteps to forecast
     forecaster: combined
+    nodes: {large: "16", small: "8"}                  # CPU that tasks may have there
     tasks:
       - name: atomic
         series: series/one.csv
         most: "8"                   # CPU at the most
+        node: large                 # where it runs
         command: [stress-ng, --atomic, "1", --atomic-ops, "{work}"]
         workPerSize: 2000           # {work} is this times the size
 
@@ -30,7 +32,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -39,13 +41,13 @@ import numpy as np
 from pilotage.gang.dividing import TaskLimit, room_of
 from pilotage.gang.durations import DurationModel, SplineDurations
 from pilotage.gang.forecast_trial import FORECASTERS, Split, actual_values, forecaster_by_name
-from pilotage.gang.monotone_durations import MonotoneDurations, choose_durations
+from pilotage.gang.monotone_durations import Choice, MonotoneDurations, choose_durations
 from pilotage.gang.problem import Budget, Problem
 from pilotage.gang.profile import Profile, read_profile
 from pilotage.gang.series import Series, read_series
 from pilotage.gang.sizes import Sizes
 from pilotage.gang.uncertainty import Uncertainty
-from pilotage.kernels.gang_exact import Room
+from pilotage.kernels.gang_division import Room
 from pilotage.model.errors import InputError
 from pilotage.model.workload import FloatArray
 from pilotage.workloads.fields import Field
@@ -55,10 +57,10 @@ API_VERSION: Final = "pilotage/v1"
 KIND: Final = "GangJob"
 FIELDS: Final = (
     *("apiVersion", "kind", "name", "budget", "penalty", "sizes", "profile"),
-    *("durations", "rows", "horizon", "forecaster", "tasks"),
+    *("durations", "rows", "horizon", "forecaster", "nodes", "tasks"),
 )
 DURATIONS: Final = ("spline", "monotone", "best")
-TASK_FIELDS: Final = ("name", "series", "most", "command", "workPerSize")
+TASK_FIELDS: Final = ("name", "series", "most", "node", "command", "workPerSize")
 MAX_BYTES: Final = 1024 * 1024
 MOST_TASKS: Final = 1000
 EARLIER: Final = 300  # rows before the first superstep, from which errors of forecasts are known
@@ -75,6 +77,7 @@ class Task:
     most: int | None = None  # milli CPU
     command: tuple[str, ...] = ()
     work_per_size: float = 1.0
+    node: str = ""  # where it runs; empty: anywhere
 
     def command_for(self, size: float) -> list[str]:
         return filled_in(self.command, self.work_per_size, size)
@@ -116,6 +119,7 @@ class Job:
     tasks: tuple[Task, ...]
     place: Field = field(compare=False)
     durations: str = "spline"
+    nodes: tuple[tuple[str, int], ...] = ()  # milli CPU that the tasks of a node may have together
     horizon_at: Field | None = field(default=None, compare=False)
 
     @property
@@ -132,8 +136,8 @@ class Job:
         known = self.profile
         plain = [
             *(self.name, astuple(self.budget), self.penalty, self.smallest, self.largest, self.rows, self.horizon),
-            *(self.forecaster, self.durations, known.tasks),
-            *((task.name, task.most, task.command, task.work_per_size) for task in self.tasks),
+            *(self.forecaster, self.durations, self.nodes, known.tasks),
+            *((task.name, task.most, task.command, task.work_per_size, task.node) for task in self.tasks),
         ]
         digest = hashlib.sha256(repr(plain).encode())
         arrays = [known.task_M, known.size_M, known.share_M, known.seconds_M]
@@ -145,9 +149,14 @@ class Job:
         models: dict[str, Callable[[], DurationModel]] = {
             "spline": lambda: SplineDurations.of(self.profile, self.names),
             "monotone": lambda: MonotoneDurations.of(self.profile, self.names),
-            "best": lambda: choose_durations(self.profile, self.names).model,
+            "best": lambda: self.choice.model,
         }
         return self.place.located(models[self.durations])
+
+    @cached_property
+    def choice(self) -> Choice:
+        """Which model predicts left-out lines of the profile better, and how well both do."""
+        return self.place.located(lambda: choose_durations(self.profile, self.names))
 
     def outlook(self, earlier: int = EARLIER) -> Outlook:
         """Forecasts and sizes of all rows, and of at most so many right before them."""
@@ -186,13 +195,14 @@ class Job:
             self.penalty,
             middle=middle,
             horizon=horizon,
-            limit_J=self.room().most_J,
+            limits=self.room(),
             uncertainty=uncertainty,
         )
 
     def room(self) -> Room:
         """What tasks may get, as units."""
-        return self.place.located(lambda: room_of(self.budget, [TaskLimit(task.most) for task in self.tasks]))
+        limits = [TaskLimit(task.most, task.node) for task in self.tasks]
+        return self.place.located(lambda: room_of(self.budget, limits, dict(self.nodes)))
 
 
 @dataclass(frozen=True)
@@ -237,12 +247,16 @@ def read_job(path: Path, *, profiled: bool = True) -> Job:
         tasks=tasks,
         place=place,
         durations=root.get("durations").choice(DURATIONS, "spline", kind="duration model"),
+        nodes=tuple((name, _milli(entry)) for name, entry in root.get("nodes").items()),
         horizon_at=root.get("horizon"),
     )
     for task, entry in zip(tasks, place.elements(), strict=True):
         if profiled and task.name not in job.profile.tasks:
             raise entry.get("name").unknown("task of the profile", task.name, job.profile.tasks)
+        if task.node and task.node not in (known := dict(job.nodes)):
+            raise entry.get("node").unknown("node", task.node, known)
         entry.get("series").located(partial(Split(job.rows, job.horizon).first, task.series))
+    job.room()  # a limit below the least share is refused when the file is read
     return job
 
 
@@ -278,6 +292,7 @@ def _task(entry: Field, base: Path) -> Task:
         _milli(entry.get("most")) if entry.get("most").present else None,
         entry.get("command").string_list(),
         entry.get("workPerSize").number(1.0, low=1e-9),
+        entry.get("node").name("") if entry.get("node").present else "",
     )
 
 

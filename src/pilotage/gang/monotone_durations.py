@@ -19,6 +19,7 @@ from pilotage.gang.profile import Profile
 from pilotage.model.workload import FloatArray
 
 STRENGTHS: Final = (0.003, 0.03, 0.3, 3.0, 30.0)
+USUAL_SPREAD: Final = 0.1  # of a duration, that tries differ by where nothing is known about it
 LEAST_SECONDS: Final = 1e-6  # a logarithm needs more than nothing
 _ROUNDS: Final = 200  # of projections in turn; few are needed
 _NORMAL_95: Final = 1.959964
@@ -55,7 +56,7 @@ class MonotoneDurations:
 
     def interval(self, j: int, size_S: FloatArray, share_C: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Where 95 % of measurements are expected: lower and upper seconds."""
-        middle_SC, factor = self.grid(j, size_S, share_C), float(np.exp(_NORMAL_95 * self.surfaces[j].sigma))
+        middle_SC, factor = self.grid(j, size_S, share_C), interval_factor(self.surfaces[j].sigma)
         return middle_SC / factor, middle_SC * factor
 
 
@@ -74,9 +75,21 @@ def _surface(profile: Profile, task: str) -> Surface:
     weight_SC = _tries(profile, task, size_S, share_C)
     log_SC = np.log(np.maximum(mean_SC, LEAST_SECONDS))
     errors = {strength: _left_out_errors(size_S, share_C, log_SC, weight_SC, strength) for strength in STRENGTHS}
-    best = min(STRENGTHS, key=lambda strength: float(np.mean(errors[strength] ** 2)))
+    best = min(STRENGTHS, key=lambda strength: float((errors[strength] ** 2).sum()))
     fitted_SC = monotone(smooth(log_SC, weight_SC, best * price_of_bends(size_S, share_C)))
-    return Surface(size_S, share_C, fitted_SC, float(np.sqrt(np.mean(errors[best] ** 2))))
+    # Without a line that could be left out, what tries differ by among themselves has to do.
+    sigma = float(np.sqrt(np.mean(errors[best] ** 2))) if len(errors[best]) else _differ(profile, task)
+    return Surface(size_S, share_C, fitted_SC, sigma)
+
+
+def _differ(profile: Profile, task: str) -> float:
+    """Standard deviation of tries of a cell, on the logarithmic scale; a usual one where none was tried twice."""
+    size_M, share_M, seconds_M = profile.of_task(task)
+    _, cell_M, count_K = np.unique(np.stack([size_M, share_M]), axis=1, return_inverse=True, return_counts=True)
+    cell_M, log_M = cell_M.ravel(), np.log(np.maximum(seconds_M, LEAST_SECONDS))
+    mean_K = np.bincount(cell_M, log_M) / count_K
+    more = len(log_M) - len(count_K)
+    return float(np.sqrt(((log_M - mean_K[cell_M]) ** 2).sum() / more)) if more else USUAL_SPREAD
 
 
 def _tries(profile: Profile, task: str, size_S: FloatArray, share_C: FloatArray) -> FloatArray:
@@ -137,7 +150,7 @@ def _left_out_errors(
             kept_SC = weight_SC.copy()
             kept_SC[line] = 0.0
             found.append((smooth(log_SC, kept_SC, price) - log_SC)[line])
-    return np.concatenate(found) if found else np.zeros(1)
+    return np.concatenate(found) if found else np.zeros(0)
 
 
 def spline_errors(profile: Profile, task: str) -> FloatArray:
@@ -158,21 +171,55 @@ def spline_errors(profile: Profile, task: str) -> FloatArray:
 
 
 @dataclass(frozen=True)
+class TaskErrors:
+    """How far predictions of left-out lines of one task are off: root mean squares on the logarithmic scale."""
+
+    task: str
+    spline: float  # infinite where the grid is too small for a spline
+    monotone: float
+
+    def of(self, model: str) -> float:
+        return self.spline if model == "spline" else self.monotone
+
+
+@dataclass(frozen=True)
 class Choice:
-    """Which model predicts left-out lines better: root mean square errors on the logarithmic scale."""
+    """Which model predicts left-out lines better."""
 
     model: DurationModel
     name: str
-    spline_error: float  # infinite where the grid is too small for a spline
-    monotone_error: float
+    by_task: tuple[TaskErrors, ...]
+
+    @property
+    def spline_error(self) -> float:
+        return _together([own.spline for own in self.by_task])
+
+    @property
+    def monotone_error(self) -> float:
+        return _together([own.monotone for own in self.by_task])
+
+
+def _together(errors: Sequence[float]) -> float:
+    return float(np.sqrt(np.mean(np.square(errors))))
+
+
+def interval_factor(error: float) -> float:
+    """95 % of measurements are expected between the prediction divided by it and the prediction times it."""
+    return float(np.exp(_NORMAL_95 * error))
 
 
 def choose_durations(profile: Profile, tasks: Sequence[str]) -> Choice:
     own = MonotoneDurations.of(profile, tasks)
-    ours = float(np.sqrt(np.mean([surface.sigma**2 for surface in own.surfaces])))
-    if any(min(surface.log_SC.shape) < SPLINE_LINES for surface in own.surfaces):
-        return Choice(own, "monotone", float("inf"), ours)
-    theirs = float(np.sqrt(np.mean([np.mean(spline_errors(profile, task) ** 2) for task in tasks])))
-    if theirs < ours:
-        return Choice(SplineDurations.of(profile, tasks), "spline", theirs, ours)
-    return Choice(own, "monotone", theirs, ours)
+    small = any(min(surface.log_SC.shape) < SPLINE_LINES for surface in own.surfaces)
+    errors = tuple(
+        TaskErrors(
+            task,
+            float("inf") if small else float(np.sqrt(np.mean(spline_errors(profile, task) ** 2))),
+            surface.sigma,
+        )
+        for task, surface in zip(tasks, own.surfaces, strict=True)
+    )
+    found = Choice(own, "monotone", errors)
+    if found.spline_error < found.monotone_error:
+        return Choice(SplineDurations.of(profile, tasks), "spline", errors)
+    return found

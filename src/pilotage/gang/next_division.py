@@ -1,4 +1,4 @@
-"""What to do now: the division our controller would make at a superstep, beside the exact one for that step alone."""
+"""What to do now: the division our controller would make at a superstep, beside the exact one for the next steps."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pilotage.gang.dividing import exact_division
+from pilotage.gang.controllers import check_window
+from pilotage.gang.dividing import WindowDivision, exact_division, exact_window
 from pilotage.gang.job import Job, Outlook
+from pilotage.gang.problem import Problem
 from pilotage.gang.scenario_mpc import Planner, ScenarioMpc
 from pilotage.model.errors import InputError
 from pilotage.model.workload import IntArray
@@ -16,7 +18,11 @@ from pilotage.model.workload import IntArray
 
 @dataclass(frozen=True)
 class NextDivision:
-    """Milli CPU and forecast sizes by task; seconds as forecast for the next superstep."""
+    """Milli CPU and forecast sizes by task; seconds as forecast, of the next superstep.
+
+    The exact division is for `window` supersteps together: their seconds, and by which part at the most another one
+    would be faster.
+    """
 
     superstep: int
     keep: bool
@@ -25,9 +31,13 @@ class NextDivision:
     seconds: float
     exact_shares: dict[str, int]
     exact_seconds: float
+    window: int = 1
+    exact_gap: float = 0.0
 
 
-def plan_next(job: Job, outlook: Outlook, superstep: int, current: Sequence[int] | None, seed: int) -> NextDivision:
+def plan_next(
+    job: Job, outlook: Outlook, superstep: int, current: Sequence[int] | None, seed: int, window: int = 1
+) -> NextDivision:
     """`current` are the shares in force, in the order of the tasks; without them a division is due."""
     if not 0 <= superstep < job.rows:
         raise InputError(f"{superstep}", field="--superstep", expected=f"0 to {job.rows - 1}")
@@ -39,7 +49,7 @@ def plan_next(job: Job, outlook: Outlook, superstep: int, current: Sequence[int]
     elif current_J is not None:
         unit_J = current_J
     now_JC = problem.duration_THJC[0, 0]
-    exact_J, exact_seconds = exact_division(now_JC, job.room())
+    exact = _exact(job, problem, window)
     size_J = outlook.sizes.forecast_THJ[outlook.before + superstep, 0]
     return NextDivision(
         superstep,
@@ -47,9 +57,19 @@ def plan_next(job: Job, outlook: Outlook, superstep: int, current: Sequence[int]
         dict(zip(job.names, problem.shares(unit_J).tolist(), strict=True)),
         dict(zip(job.names, np.round(size_J, 3).tolist(), strict=True)),
         float(now_JC[np.arange(len(unit_J)), unit_J].max()),
-        dict(zip(job.names, problem.shares(exact_J).tolist(), strict=True)),
-        exact_seconds,
+        dict(zip(job.names, problem.shares(exact.unit_J).tolist(), strict=True)),
+        exact.seconds,
+        window,
+        exact.gap,
     )
+
+
+def _exact(job: Job, problem: Problem, window: int) -> WindowDivision:
+    job.horizon_place.located(lambda: check_window(problem, window, "--window"))
+    if window == 1:  # bisection leaves no gap
+        unit_J, seconds = exact_division(problem.duration_THJC[0, 0], problem.room)
+        return WindowDivision(unit_J, seconds, seconds)
+    return exact_window(problem.duration_THJC[0, :window], problem.room)
 
 
 def _units(job: Job, shares: Sequence[int]) -> IntArray:

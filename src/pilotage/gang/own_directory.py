@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 
 from pilotage.model.errors import InputError
-from pilotage.workloads.files import make_directory
+from pilotage.workloads.files import make_directory, replace_file
 
 LOCK = ".lock"
+RUN = ".run"
 _DIGITS = 10
+_CHANCE = re.compile("[0-9a-f]{12}")
 
 
 @contextmanager
@@ -35,3 +39,16 @@ def alone_in(directory: Path) -> Iterator[None]:
 
 def mark_of(directory: Path) -> str:
     return hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:_DIGITS]
+
+
+def run_of(directory: Path) -> str:
+    """Name of the run that a directory holds, the same whenever it is gone on with; of no other on any machine.
+
+    Only for who has the directory to itself. A copy of it is another run.
+    """
+    path = directory / RUN
+    chance = path.read_text().strip() if path.exists() else ""
+    if not _CHANCE.fullmatch(chance):
+        chance = token_hex(6)
+        replace_file(path, f"{chance}\n".encode())
+    return f"{mark_of(directory)}-{chance}"

@@ -13,7 +13,7 @@ from pilotage.gang.foresight import Outlooks, foresee_all, windows
 from pilotage.gang.sizes import Sizes
 from pilotage.gang.uncertainty import Uncertainty
 from pilotage.kernels.gang_control import Divided
-from pilotage.kernels.gang_division import Scratch, divide_all_windows_greedily
+from pilotage.kernels.gang_division import Room, Scratch, divide_all_windows_greedily
 from pilotage.kernels.gang_futures import Foreseen
 from pilotage.kernels.gang_windows import look_along
 from pilotage.model.errors import InputError
@@ -64,7 +64,7 @@ class Problem:
     duration_THJC: FloatArray
     actual_TJC: FloatArray
     middle_JC: FloatArray  # durations at the middle of the range of sizes
-    limit_J: IntArray | None = None  # units a task may have at the most; None = all
+    limits: Room | None = None  # of tasks and nodes; None = the budget alone
     uncertainty: Uncertainty | None = None  # how wrong forecasts have been
     divided: Divided | None = None  # the published divisions, where they are known already
     kept: dict[Outlooks, Foreseen] = field(default_factory=dict, compare=False)  # what was foreseen already
@@ -80,7 +80,7 @@ class Problem:
         *,
         middle: float,
         horizon: int | None = None,
-        limit_J: IntArray | None = None,
+        limits: Room | None = None,
         uncertainty: Uncertainty | None = None,
     ) -> Problem:
         """`horizon` steps ahead are known to controllers, by default all that are forecast."""
@@ -93,7 +93,7 @@ class Problem:
             duration_table(model, known_THJ, share_C),
             duration_table(model, sizes.actual_THJ[:, 0], share_C),
             duration_table(model, np.full(J, middle), share_C),
-            limit_J,
+            limits,
             uncertainty,
         )
 
@@ -113,7 +113,7 @@ class Problem:
         """Divisions for possible futures; found when first asked for, also for problems this one is a part of."""
         uncertainty = self.known_misses
         if outlooks not in self.kept or len(self.kept[outlooks].unit_TQJ) < self.length:
-            self.kept[outlooks] = foresee_all(outlooks, uncertainty, self.units, self.most_J)
+            self.kept[outlooks] = foresee_all(outlooks, uncertainty, self.room)
         place_TJX, unit_TQJ, estimate_TQ = self.kept[outlooks]
         return Foreseen(place_TJX[: self.length], unit_TQJ[: self.length], estimate_TQ[: self.length])
 
@@ -150,8 +150,9 @@ class Problem:
         return int(self.actual_TJC.shape[2]) - 1
 
     @property
-    def most_J(self) -> IntArray:
-        return np.full(self.tasks, self.units) if self.limit_J is None else self.limit_J
+    def room(self) -> Room:
+        """What a division may give."""
+        return open_room(self.units, self.tasks) if self.limits is None else self.limits
 
     def shares(self, unit_XJ: IntArray) -> IntArray:
         """Units as milli CPU."""
@@ -164,13 +165,17 @@ class Problem:
             return self.divided
         T, H, J, _ = self.duration_THJC.shape
         unit_TQJ, estimate_TQ = np.zeros((T, windows(H), J), np.int64), np.zeros((T, windows(H)))
-        scratch = scratch_for(H, J)
-        divide_all_windows_greedily(
-            self.duration_THJC, self.units, self.most_J, DISCOUNT, scratch, unit_TQJ, estimate_TQ
-        )
+        scratch = scratch_for(H, self.room)
+        divide_all_windows_greedily(self.duration_THJC, self.room, DISCOUNT, scratch, unit_TQJ, estimate_TQ)
         return Divided(self.duration_THJC, unit_TQJ, estimate_TQ)
 
 
-def scratch_for(horizon: int, tasks: int) -> Scratch:
+def open_room(units: int, tasks: int) -> Room:
+    """Nothing but the budget is limited: all tasks are on one node that has it all."""
+    return Room(units, np.full(tasks, units), np.zeros(tasks, np.int64), np.full(1, units))
+
+
+def scratch_for(horizon: int, room: Room) -> Scratch:
+    tasks, used_N = len(room.most_J), np.zeros(len(room.most_N), np.int64)
     whole_J, whole_H = np.zeros(tasks, np.int64), np.zeros(horizon, np.int64)
-    return Scratch(np.zeros(tasks), whole_J, whole_J.copy(), whole_H, np.zeros(horizon), np.zeros(horizon))
+    return Scratch(used_N, np.zeros(tasks), whole_J, whole_J.copy(), whole_H, np.zeros(horizon), np.zeros(horizon))

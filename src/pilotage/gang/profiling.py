@@ -1,4 +1,4 @@
-"""Measuring how long tasks take by size and share: first every cell once, then again where it is least sure.
+"""Measuring how long tasks take by size and share: first every cell once, then again where a model is least sure.
 
 Each measurement is a line of the profile, on disk before the next begins: a profile that was ended goes on.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -17,12 +17,10 @@ import numpy as np
 
 from pilotage.gang.profile import COLUMNS, Profile, read_profile
 from pilotage.gang.quota import Quota
+from pilotage.gang.unsureness import unsure_cells
 from pilotage.gang.working import end_session, start_work
 from pilotage.model.errors import InputError, PilotageError
 from pilotage.model.workload import FloatArray
-
-PRIOR_SPREAD = 0.1  # of a duration: what a single try is taken to be off by
-PRIOR_TRIES = 2.0  # so many tries the prior counts
 
 
 class ProfilingError(PilotageError):
@@ -105,19 +103,34 @@ class ProfileFile:
             os.fsync(stream.fileno())
 
 
-def unsureness(tries: Sequence[float]) -> float:
-    """Standard error of the mean, relative to it; few tries are drawn towards what one try is usually off by."""
-    n = len(tries)
-    mean = float(np.mean(tries)) or 1.0
-    seen = float(np.sum((np.asarray(tries) - mean) ** 2)) / mean**2
-    variance = (PRIOR_TRIES * PRIOR_SPREAD**2 + seen) / (PRIOR_TRIES + max(n - 1, 0))
-    return float(np.sqrt(variance / n))
+class Sampler:
+    """Which cell to measure next."""
 
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        self._cells = cells
+        self._tasks = tuple(dict.fromkeys(cell.task for cell in cells))
+        self._known: dict[str, tuple[object, dict[Cell, float]]] = {}  # tries it was found from, unsureness
 
-def next_cell(cells: Sequence[Cell], tries: dict[Cell, list[float]]) -> Cell:
-    """A cell without measurement, else the one that is least sure; the first among equals."""
-    missing = next((cell for cell in cells if cell not in tries), None)
-    return missing if missing is not None else max(cells, key=lambda cell: unsureness(tries[cell]))
+    def next(self, tries: Mapping[Cell, Sequence[float]]) -> Cell:
+        """A cell without measurement, else the one the model is least sure of; the first among equals."""
+        missing = next((cell for cell in self._cells if cell not in tries), None)
+        if missing is not None:
+            return missing
+        unsure = {cell: value for task in self._tasks for cell, value in self._unsure(task, tries).items()}
+        return max(self._cells, key=lambda cell: unsure[cell])
+
+    def _unsure(self, task: str, tries: Mapping[Cell, Sequence[float]]) -> dict[Cell, float]:
+        """Of the cells of a task; found anew only when it was measured."""
+        own = [cell for cell in self._cells if cell.task == task]
+        seen = tuple(tuple(tries[cell]) for cell in own)
+        if self._known.get(task, ((), {}))[0] != seen:
+            sizes, shares = sorted({cell.size for cell in own}), sorted({cell.share for cell in own})
+            grid = [[Cell(task, size, share) for share in shares] for size in sizes]
+            tries_SC = [[tries[cell] for cell in row] for row in grid]
+            unsure_SC = unsure_cells(np.array(sizes), np.array(shares, np.float64), tries_SC)
+            found = {cell: float(unsure_SC[s, c]) for s, row in enumerate(grid) for c, cell in enumerate(row)}
+            self._known[task] = seen, found
+        return self._known[task][1]
 
 
 def measure(
@@ -126,17 +139,17 @@ def measure(
     """Until there are `total` measurements of these cells."""
     if total < len(cells):
         raise InputError(f"{total} measurements of {len(cells)} cells", field="--measurements", expected="one each")
-    wanted = set(cells)
+    wanted, sampler = set(cells), Sampler(cells)
     while (done := sum(len(own) for cell, own in file.tries.items() if cell in wanted)) < total:
         advance(done, total)
-        cell = next_cell(cells, file.tries)
+        cell = sampler.next(file.tries)
         file.add(cell, runner.measure(cell))
     return read_profile(file.path)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean duration and its unsureness, cell by cell of one task (S sizes x C shares)."""
+    """Mean duration and how unsure the model is of it, cell by cell of one task (S sizes x C shares)."""
 
     size_S: FloatArray
     share_C: FloatArray
@@ -148,9 +161,6 @@ class Spread:
 def spread_of(profile: Profile, task: str) -> Spread:
     size_S, share_C, mean_SC = profile.grid(task)
     size_M, share_M, seconds_M = profile.of_task(task)
-    unsure_SC, tries_SC = np.zeros_like(mean_SC), np.zeros_like(mean_SC)
-    for s, size in enumerate(size_S):
-        for c, share in enumerate(share_C):
-            own = seconds_M[(size_M == size) & (share_M == share)]
-            unsure_SC[s, c], tries_SC[s, c] = unsureness(own), len(own)
-    return Spread(size_S, share_C, mean_SC, unsure_SC, tries_SC)
+    own = [[seconds_M[(size_M == size) & (share_M == share)] for share in share_C] for size in size_S]
+    tries_SC = np.array([[float(len(tries)) for tries in row] for row in own])
+    return Spread(size_S, share_C, mean_SC, unsure_cells(size_S, share_C, own), tries_SC)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from pilotage.gang.claim import Claim
 from pilotage.gang.cluster_link import ClusterLink, ClusterPlace
 from pilotage.gang.profiling import Cell, ProfilingError
 from pilotage.kube.client import Json
@@ -31,20 +32,35 @@ class PodRunner:
     """Runs the command of a task in a pod of its own."""
 
     def __init__(
-        self, command: Callable[[str, float], list[str]], place: ClusterPlace, name: str, timeout: float = 3600.0
+        self,
+        command: Callable[[str, float], list[str]],
+        place: ClusterPlace,
+        name: str,
+        run: str,
+        timeout: float = 3600.0,
     ) -> None:
+        """`name` is that of the job, `run` that of this profile: of several at once one may measure in a namespace."""
         self._command, self._place, self._timeout = command, place, timeout
         self._pod_name, self._labels = f"{name}-profile", {PROFILE_LABEL: name}
+        self._claim, self._claimed = Claim(place, f"{name}-profile", run), False
         self._link = ClusterLink(place.access)
 
     def measure(self, cell: Cell) -> float:
+        if self._claimed:
+            self._claim.check()
+        else:
+            self._claim.take()
+            self._claimed = True
         return self._link.do(self._measured(cell))
 
     def close(self) -> None:
         """No pod of ours is left."""
         try:
-            self._link.do(self._clear())
+            if self._claimed:
+                self._claim.check()
+                self._link.do(self._clear())
         finally:
+            self._link.do(self._claim.leave(self._link.client))
             self._link.close()
 
     @property

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pilotage.gang.controllers import equal_units
 from pilotage.gang.crew import Crew, Workforce
+from pilotage.gang.dividing import even_units
 from pilotage.gang.embedded import EmbeddedMeeting
 from pilotage.gang.execution import Execution, Limits, Plan, Shares
 from pilotage.gang.job import Job, controller_rows
 from pilotage.gang.meeting import Meeting
-from pilotage.gang.own_directory import alone_in, mark_of
+from pilotage.gang.own_directory import alone_in, mark_of, run_of
 from pilotage.gang.problem import Problem
 from pilotage.gang.quota import Quota, make_quota
 from pilotage.gang.record import Record, Superstep
@@ -42,6 +42,8 @@ class RealRun:
     quotas: bool
     zookeeper: str | None
     place: ClusterPlace | None = None  # None: workers are processes of this machine
+    patience: float = 60.0
+    """Seconds to wait for a ZooKeeper that is away."""
 
     def execute(self, out: Path) -> list[Superstep]:
         """Carries it out, or the rest of it. However it ends, no worker, no quota and no barrier is left."""
@@ -72,7 +74,7 @@ class RealRun:
             else:
                 from pilotage.gang.cluster_crew import ClusterCrew
 
-                crew = ClusterCrew(self.job, arguments, token, self.place)
+                crew = ClusterCrew(self.job, arguments, token, run_of(out), self.place)
             stack.callback(crew.close)
             execution = Execution(self.job.names, meeting, crew, record, self.limits)
             stack.callback(execution.stop)
@@ -89,14 +91,15 @@ class RealRun:
         from pilotage.gang.zookeeper import ZooKeeperMeeting
 
         token = f"{mark}-{token_hex(8)}"
-        return ZooKeeperMeeting(self.zookeeper, self.job.name, token), ["--zookeeper", self.zookeeper], token
+        meeting = ZooKeeperMeeting(self.zookeeper, self.job.name, token, self.patience)
+        return meeting, ["--zookeeper", self.zookeeper, "--patience", f"{self.patience:g}"], token
 
     def _plan(self, problem: Problem) -> tuple[Plan, Callable[[float], None]]:
         """Who divides, and whom to tell what a new division has cost."""
         if self.controller == "pilotage":
             planner = Planner(ScenarioMpc(), problem)
             return planner.plan, planner.paid
-        equal_J = equal_units(problem)
+        equal_J = even_units(problem.room)
         return lambda t, current_J: equal_J if current_J is None else None, lambda seconds: None
 
     def figures(self, steps: Sequence[Superstep], other: Sequence[Superstep] | None = None) -> dict[str, object]:

@@ -62,7 +62,7 @@ class Planner:
     def __init__(self, settings: ScenarioMpc, problem: Problem) -> None:
         outlooks = settings.outlooks(problem)
         self.problem, self.horizon = problem, outlooks.horizon
-        self._foresight = Foresight(outlooks, problem.known_misses, problem.units, problem.most_J)
+        self._foresight = Foresight(outlooks, problem.known_misses, problem.room)
         self._duration_JCG = problem.known_misses.grid.duration_JCG
         self._plan = plan_for(self.horizon, problem)
         self._paid: list[float] = []

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from pilotage.gang.controllers import Controller, DynamicMpc, DynamicWindow, EqualSplit, Exppo, StaticMpc
+from pilotage.gang.controllers import Controller, DynamicMpc, DynamicWindow, EqualSplit, Exppo, StaticExact, StaticMpc
 from pilotage.gang.dividing import bound
 from pilotage.gang.job import Job, Outlook
 from pilotage.gang.problem import Problem
@@ -24,6 +24,7 @@ from pilotage.model.errors import InputError, UnknownNameError
 DEFAULT: Final = "equal-split,exppo,static-mpc(3),dynamic-window(3),dynamic-mpc(3),dynamic-mpc(10),learned,pilotage"
 _WINDOWED: Final[dict[str, Callable[[int], Controller]]] = {
     "static-mpc": StaticMpc,
+    "static-exact": StaticExact,
     "dynamic-window": DynamicWindow,
     "dynamic-mpc": DynamicMpc,
     "pilotage": ScenarioMpc,
@@ -35,7 +36,7 @@ _PLAIN: Final[dict[str, Callable[[], Controller]]] = {
     "pilotage": ScenarioMpc,
 }
 NAMES: Final = (
-    *("equal-split", "exppo", "static-mpc(W)", "dynamic-window(W)", "dynamic-mpc(W)", "pilotage"),
+    *("equal-split", "exppo", "static-mpc(W)", "static-exact(W)", "dynamic-window(W)", "dynamic-mpc(W)", "pilotage"),
     *("learned", "learned:DIR"),
 )
 Sweep = dict[float, dict[str, float]]  # mean total by value and strategy

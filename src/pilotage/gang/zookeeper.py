@@ -6,7 +6,8 @@
     /pilotage-gang/JOB/RUN/steps/KEY/open       all have entered
     /pilotage-gang/JOB/RUN/steps/KEY/out/TASK   has left, with its report
 
-Short losses of the connection are waited out: operations are repeated until the session is back or has ended.
+Short losses of the connection are waited out: operations are repeated until the session is back or has ended. A server
+that stays away longer than the patience of the run is given up: from then on every operation fails at once.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ SESSION_SECONDS = 10.0
 PATIENCE_SECONDS = 60.0  # for a server that restarts
 
 
-def _client(hosts: str) -> Any:
+def _client(hosts: str, patience: float) -> Any:
     try:
         from kazoo.client import KazooClient
         from kazoo.handlers.threading import KazooTimeoutError
         from kazoo.retry import KazooRetry
     except ImportError as error:
         raise InputError("kazoo is not installed", expected="pip install 'pilotage[gang]'") from error
-    retry = KazooRetry(max_tries=-1, delay=0.2, backoff=1.5, max_delay=2.0, deadline=PATIENCE_SECONDS)
+    retry = KazooRetry(max_tries=-1, delay=0.2, backoff=1.5, max_delay=2.0, deadline=patience)
     client = KazooClient(
         hosts=hosts,
         timeout=SESSION_SECONDS,
-        connection_retry=KazooRetry(max_tries=-1, delay=0.2, max_delay=1.0),
+        # Without its deadline a request that is made while the server is away waits for it for ever.
+        connection_retry=KazooRetry(max_tries=-1, delay=0.2, max_delay=1.0, deadline=patience),
         command_retry=retry,
     )
     try:
@@ -49,8 +51,9 @@ def _client(hosts: str) -> Any:
 class _Place:
     """Paths of one job, and operations that wait out a lost connection."""
 
-    def __init__(self, hosts: str, job: str, run: str) -> None:
-        self.client = _client(hosts)
+    def __init__(self, hosts: str, job: str, run: str, patience: float) -> None:
+        self._hosts, self._patience = hosts, patience
+        self.client = _client(hosts, patience)
         self.job = f"{ROOT}/{job}"
         self.base = f"{self.job}/{run}"
 
@@ -81,7 +84,7 @@ class _Place:
         except NoNodeError:
             raise
         except KazooException as error:
-            raise MeetingError(f"ZooKeeper: {error!r}") from error
+            raise self._failed(error) from error
 
     def names(self, path: str) -> list[str]:
         from kazoo.exceptions import KazooException, NoNodeError
@@ -91,7 +94,7 @@ class _Place:
         except NoNodeError:
             return []
         except KazooException as error:
-            raise MeetingError(f"ZooKeeper: {error!r}") from error
+            raise self._failed(error) from error
 
     def text(self, path: str) -> bytes | None:
         from kazoo.exceptions import KazooException, NoNodeError
@@ -101,7 +104,7 @@ class _Place:
         except NoNodeError:
             return None
         except KazooException as error:
-            raise MeetingError(f"ZooKeeper: {error!r}") from error
+            raise self._failed(error) from error
 
     def there(self, path: str) -> bool:
         from kazoo.exceptions import KazooException
@@ -109,7 +112,15 @@ class _Place:
         try:
             return self.client.retry(self.client.exists, path) is not None
         except KazooException as error:
-            raise MeetingError(f"ZooKeeper: {error!r}") from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> MeetingError:
+        from kazoo.exceptions import ConnectionClosedError
+        from kazoo.retry import RetryFailedError
+
+        if isinstance(error, ConnectionClosedError | RetryFailedError):
+            return MeetingError(f"ZooKeeper at {self._hosts} was away for {self._patience:g} s and is given up")
+        return MeetingError(f"ZooKeeper: {error!r}")
 
     def remove(self, path: str) -> None:
         from kazoo.exceptions import KazooException
@@ -135,8 +146,8 @@ class ZooKeeperMeeting:
     orders of the next. Other runs of the job are left alone.
     """
 
-    def __init__(self, hosts: str, job: str, run: str) -> None:
-        self._place = _Place(hosts, job, run)
+    def __init__(self, hosts: str, job: str, run: str, patience: float = PATIENCE_SECONDS) -> None:
+        self._place = _Place(hosts, job, run, patience)
         self.address = hosts
         mark = run.rpartition("-")[0]
         for name in self._place.names(self._place.job):
@@ -192,8 +203,8 @@ class ZooKeeperMeeting:
 class ZooKeeperSeat:
     """A worker's side."""
 
-    def __init__(self, hosts: str, job: str, run: str, task: str) -> None:
-        self._place, self._task = _Place(hosts, job, run), task
+    def __init__(self, hosts: str, job: str, run: str, task: str, patience: float = PATIENCE_SECONDS) -> None:
+        self._place, self._task = _Place(hosts, job, run, patience), task
         self._pause = threading.Event()
         self._missed = 0
         self._newest = BEFORE_ALL

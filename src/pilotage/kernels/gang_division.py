@@ -1,6 +1,7 @@
 """Division of a budget among tasks that wait for the slowest, for every window of coming supersteps.
 
-Axes: T supersteps, H steps ahead, J tasks, C units of the budget a task has got beyond the least share, Q windows.
+Axes: T supersteps, H steps ahead, J tasks, C units of the budget a task has got beyond the least share, Q windows,
+N nodes.
 A window is (start, width): steps start .. start + width - 1 ahead. All windows within H steps stand in one axis,
 those of start 0 first, by width: `window_index`.
 """
@@ -40,9 +41,24 @@ def estimate(duration_HJC: FloatArray, start: int, width: int, unit_J: IntArray)
     return total
 
 
+class Room(NamedTuple):
+    """What may be given: units in all, per task, and per node (of the tasks that are on it)."""
+
+    units: int
+    most_J: IntArray
+    node_J: IntArray
+    most_N: IntArray
+
+
+@inlined
+def may_have_more(room: Room, j: int, unit_J: IntArray, used_N: IntArray) -> bool:
+    return unit_J[j] < room.most_J[j] and used_N[room.node_J[j]] < room.most_N[room.node_J[j]]
+
+
 class Scratch(NamedTuple):
     """Memory for one division at a time."""
 
+    used_N: IntArray  # units of the tasks of a node
     gain_J: FloatArray
     seen_J: IntArray
     round_J: IntArray  # the unit at which a task was seen last
@@ -56,16 +72,15 @@ def divide_greedily(
     duration_HJC: FloatArray,
     start: int,
     width: int,
-    units: int,
-    most_J: IntArray,
+    room: Room,
     discount: float,
     unit_J: IntArray,
     scratch: Scratch,
 ) -> None:
     """The published division: unit by unit to the task that gains most where it is the slowest.
 
-    With limits (`most_J`), a task that has reached its own gets no more; where all that are the slowest somewhere have,
-    what is left is not given away.
+    A task that has reached its limit, or whose node is full, gets no more; where that is so of all that are the slowest
+    somewhere, what is left is not given away.
 
     Gains of later steps count less. Of equal gains the task that was the slowest first in the window gets the unit;
     it is given also where it makes things worse. A unit changes one task, so a step is looked at again only where
@@ -73,7 +88,9 @@ def divide_greedily(
     """
     gain_J, seen_J, round_J = scratch.gain_J, scratch.seen_J, scratch.round_J
     slow_H, held_H, gain_H = scratch.slow_H, scratch.held_H, scratch.gain_H
+    units, used_N = room.units, scratch.used_N
     unit_J[:] = 0
+    used_N[:] = 0
     if units == 0:
         return
     round_J[:] = -1
@@ -96,11 +113,12 @@ def divide_greedily(
         best = -1
         for s in range(seen):
             j = seen_J[s]
-            if unit_J[j] < most_J[j] and (best < 0 or gain_J[j] > gain_J[best]):
+            if may_have_more(room, j, unit_J, used_N) and (best < 0 or gain_J[j] > gain_J[best]):
                 best = j
         if best < 0:
             break
         unit_J[best] += 1
+        used_N[room.node_J[best]] += 1
         if given + 1 == units:
             break
         weight = 1.0
@@ -117,8 +135,7 @@ def divide_greedily(
 @kernel
 def divide_all_windows_greedily(
     duration_THJC: FloatArray,
-    units: int,
-    most_J: IntArray,
+    room: Room,
     discount: float,
     scratch: Scratch,
     unit_TQJ: IntArray,
@@ -130,5 +147,5 @@ def divide_all_windows_greedily(
         for start in range(horizon):
             for width in range(1, horizon - start + 1):
                 q = window_index(start, width, horizon)
-                divide_greedily(duration_THJC[t], start, width, units, most_J, discount, unit_TQJ[t, q], scratch)
+                divide_greedily(duration_THJC[t], start, width, room, discount, unit_TQJ[t, q], scratch)
                 estimate_TQ[t, q] = estimate(duration_THJC[t], start, width, unit_TQJ[t, q])

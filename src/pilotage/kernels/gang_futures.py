@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pilotage.kernels.compiling import inlined, inner, kernel
 from pilotage.kernels.gang_control import Course, copy_units, happen, plan_windows
-from pilotage.kernels.gang_division import window_index
+from pilotage.kernels.gang_division import Room, may_have_more, window_index
 from pilotage.model.workload import FloatArray, IntArray
 
 PlaceArray = npt.NDArray[np.int16]  # places on the grid
@@ -37,10 +37,9 @@ class Futures(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What may be given: units in all and per task; how often units may change hands afterwards."""
+    """What may be given, and how often units may change hands afterwards."""
 
-    units: int
-    most_J: IntArray
+    room: Room
     swaps: int
 
 
@@ -53,6 +52,7 @@ class Scratch(NamedTuple):
     gain_X: FloatArray  # what a unit more would save there
     gain_J: FloatArray
     steps_J: IntArray  # possible steps in which a task is the slowest
+    used_N: IntArray  # units of the tasks of a node
 
 
 @inlined
@@ -89,12 +89,15 @@ def look_at(duration_JCG: FloatArray, place_JX: PlaceArray, x: int, j: int, unit
 
 
 @inlined
-def neediest(limits: Limits, unit_J: IntArray, scratch: Scratch) -> int:
-    """The task that gains most from a unit more; -1 where none may have one."""
+def neediest(room: Room, unit_J: IntArray, exchanged: bool, scratch: Scratch) -> int:
+    """The task that gains most from a unit more; -1 where none may have one.
+
+    A full node is no hindrance to a unit that another task of it gives (`exchanged`).
+    """
     best = -1
     for j in range(unit_J.shape[0]):
-        open_to = scratch.steps_J[j] > 0 and unit_J[j] < limits.most_J[j]
-        if open_to and (best < 0 or scratch.gain_J[j] > scratch.gain_J[best]):
+        may = unit_J[j] < room.most_J[j] if exchanged else may_have_more(room, j, unit_J, scratch.used_N)
+        if may and scratch.steps_J[j] > 0 and (best < 0 or scratch.gain_J[j] > scratch.gain_J[best]):
             best = j
     return best
 
@@ -105,15 +108,17 @@ def give_units(
 ) -> None:
     """Unit by unit to the task that gains most, summed over the possible steps in which it is the slowest."""
     unit_J[:] = 0
+    scratch.used_N[:] = 0
     scratch.gain_J[:] = 0.0
     scratch.steps_J[:] = 0
     for x in range(steps):
         look_at(duration_JCG, place_JX, x, slowest_there(duration_JCG, place_JX, x, unit_J), unit_J, scratch)
-    for _ in range(limits.units):
-        best = neediest(limits, unit_J, scratch)
+    for _ in range(limits.room.units):
+        best = neediest(limits.room, unit_J, False, scratch)
         if best < 0:
             break
         unit_J[best] += 1
+        scratch.used_N[limits.room.node_J[best]] += 1
         for x in range(steps):
             before = scratch.slow_X[x]
             changed = duration_JCG[best, unit_J[best], place_JX[best, x]]
@@ -130,20 +135,24 @@ def swap_units(
 ) -> float:
     """Lets units change hands as long as all possible steps take less time for it; that time.
 
-    What was given early, when all had little, may be of more use elsewhere in the end.
+    What was given early, when all had little, may be of more use elsewhere in the end. `scratch.used_N` is that of the
+    division.
     """
+    room, used_N = limits.room, scratch.used_N
     least = sum_over(duration_JCG, place_JX, 0, steps, unit_J)
     for _ in range(limits.swaps):
         scratch.gain_J[:] = 0.0
         scratch.steps_J[:] = 0
         for x in range(steps):
             look_at(duration_JCG, place_JX, x, slowest_there(duration_JCG, place_JX, x, unit_J), unit_J, scratch)
-        taker = neediest(limits, unit_J, scratch)
+        taker = neediest(room, unit_J, True, scratch)
         giver = -1
         if taker >= 0:
+            node = room.node_J[taker]
             unit_J[taker] += 1
             for j in range(unit_J.shape[0]):
-                if j != taker and unit_J[j] > 0:
+                fits = used_N[node] < room.most_N[node] or room.node_J[j] == node
+                if j != taker and unit_J[j] > 0 and fits:
                     unit_J[j] -= 1
                     total = sum_over(duration_JCG, place_JX, 0, steps, unit_J)
                     unit_J[j] += 1
@@ -151,6 +160,8 @@ def swap_units(
                         least, giver = total, j
             if giver >= 0:
                 unit_J[giver] -= 1
+                used_N[room.node_J[giver]] -= 1
+                used_N[node] += 1
             else:
                 unit_J[taker] -= 1
         if giver < 0:

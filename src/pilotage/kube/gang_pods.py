@@ -61,6 +61,18 @@ async def delete_if_there(client: Client, path: str) -> None:
             raise
 
 
+async def delete_if_labelled(client: Client, path: str, label: str, value: str) -> None:
+    """Deletes an object only where it has the label; one that took its name meanwhile is left alone."""
+    found = await get_if_there(client, path)
+    if found is None or (found["metadata"].get("labels") or {}).get(label) != value:
+        return
+    try:
+        await client.delete(path, {"preconditions": {"uid": found["metadata"]["uid"]}})
+    except KubeError as error:
+        if error.status not in (404, 409):
+            raise
+
+
 async def resize(client: Client, namespace: str, pod: str, container: str, milli: int) -> None:
     """Asks for another CPU request and limit of a running container, in place."""
     share = {"cpu": f"{milli}m"}

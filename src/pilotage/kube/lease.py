@@ -49,6 +49,7 @@ class Lease:
     settings: LeaseSettings = LeaseSettings()
     on_change: Callable[[bool], None] = lambda leads: None
     transitions: int = 0
+    rival: str = ""  # who holds it, once seen to renew it: there is nothing to wait for
     term: int = 0  # times that leading began, or went on after a break: others may have written meanwhile
     _renewed: float = float("-inf")  # when the last successful renewal began
     _leads: bool = False
@@ -123,6 +124,7 @@ class Lease:
         spec = found.get("spec") or {}
         seen = (spec.get("holderIdentity") or "", spec.get("renewTime") or "")
         if seen != self._seen:  # clocks of machines differ: what counts is how long we have not seen it change
+            self.rival = seen[0] if seen[0] == self._seen[0] != self.identity else ""
             self._seen, self._seen_at = seen, self.clock.now()
         holder = seen[0]
         lasts = float(spec.get("leaseDurationSeconds") or self.settings.lease_seconds)

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from pilotage import __version__
+from pilotage.gang.monotone_durations import Choice
 from pilotage.gang.problem import Budget
 from pilotage.gang.runs import GangRun
 from pilotage.gang.strategies import mean_totals
 from pilotage.report.document import document
 from pilotage.report.drawing import COLOURS, Figure, axis, packed, place, shown_name
+from pilotage.report.gang_durations import durations_section
 from pilotage.report.markup import Cell, disclosure, table, text
 from pilotage.workloads.files import replace_file
 
@@ -29,6 +31,7 @@ class GangOutcome:
     runs: Sequence[GangRun]
     bound: float | None = None  # seconds that no division beats, without penalties
     sweeps: Mapping[str, Mapping[float, Mapping[str, float]]] = field(default_factory=dict)  # name, value, strategy
+    durations: tuple[Choice, str] | None = None  # how well models predict, and which the job asks for
 
 
 def write_gang_report(outcome: GangOutcome, path: Path, command: str) -> None:
@@ -52,6 +55,7 @@ def gang_page(outcome: GangOutcome, command: str) -> str:
             f"<section><h2>Strategies</h2>{_table(outcome)}</section>",
             f'<section><div class="figures">{_placed(figures, "figure")}</div></section>',
             f"<section><h2>Divisions over time</h2>{_divisions(outcome, shown)}</section>",
+            "" if outcome.durations is None else durations_section(*outcome.durations),
             f'<section><h2>How this was made</h2><pre class="command"><code>{text(command)}</code></pre>'
             f"<p>pilotage {__version__}.</p></section>",
         ]
