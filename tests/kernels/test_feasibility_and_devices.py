@@ -119,3 +119,21 @@ def test_random_device_rule_is_uniform_over_the_devices_with_room(lefts: list[in
     rule = DEVICE_RULES.index("random")
     chosen = Counter(choose_devices(np.array(lefts), len(lefts), milli, 1, rule, draw) for draw in draws)
     assert chosen == {1 << d: rounds for d in room}
+
+
+@pytest.mark.parametrize("rule", DEVICE_RULES)
+@pytest.mark.parametrize(
+    ("lefts", "milli", "count", "expected"),
+    [
+        ([300, 500, 1000], 300, 2, 0b011),  # the fullest two
+        ([1000, 300, 500, 300], 300, 3, 0b1110),  # each but once
+        ([500, 200, 1000, 500], 300, 2, 0b1001),
+        ([400, 1000, 700, 1000], 1000, 1, 0b0010),  # whole: the lowest idle ones, whatever is drawn
+        ([400, 1000, 1000, 1000], 1000, 2, 0b0110),
+        ([1000, 1000], 0, 0, 0),
+    ],
+)
+def test_several_devices_and_whole_ones_do_not_depend_on_the_rule(
+    lefts: list[int], milli: int, count: int, expected: int, rule: str
+) -> None:
+    assert choose_devices(np.array(lefts), len(lefts), milli, count, DEVICE_RULES.index(rule), 0.9) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from pilotage.serving.run import Settings
 CONFIGURATIONS = ROOT / "docs" / "kube-scheduler"
 PILOTAGE = Path(sys.executable).with_name("pilotage")
 DOCUMENTED = "http://127.0.0.1:8650"
+_numbers = itertools.count()
 
 
 @contextmanager
@@ -36,17 +38,23 @@ def a_kube_scheduler(lab: Lab, document: str, address: str) -> Iterator[subproce
     """With a configuration of docs/kube-scheduler, but for the address and how it reaches the lab."""
     text = (CONFIGURATIONS / document).read_text()
     assert DOCUMENTED in text
+    with a_configured_kube_scheduler(lab, document, text.replace(DOCUMENTED, address)) as process:
+        yield process
+
+
+@contextmanager
+def a_configured_kube_scheduler(lab: Lab, name: str, text: str) -> Iterator[subprocess.Popen[bytes]]:
+    """With this configuration, but for how it reaches the lab; `name` is that of its log."""
     connection = {
         "kubeconfig": str(lab.kubeconfig_of("kube-scheduler")),
         "qps": QPS,
         "burst": BURST,
         "contentType": "application/vnd.kubernetes.protobuf",
     }
-    text = text.replace(DOCUMENTED, address)
     text += f"clientConnection: {orjson.dumps(connection).decode()}\nleaderElection: {{leaderElect: false}}\n"
-    path = lab.directory / f"{document}.{address.rpartition(':')[2]}"
+    path = lab.directory / f"{name}.{next(_numbers)}"
     path.write_text(text)
-    log = log_of(lab, document)
+    log = log_of(lab, name)
     with log.open("wb") as stream:
         process = subprocess.Popen(
             [built_programs() / "kube-scheduler", f"--config={path}", "--secure-port=0", "--v=5"],
