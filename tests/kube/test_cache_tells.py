@@ -204,9 +204,9 @@ def test_what_is_only_claimed_is_not_short(annotations: dict[str, str]) -> None:
     ("mask", "shape", "devices"),
     [
         (0b100, PodShape(gpu_milli=500, gpu_count=1), 0b100),  # the named one
-        (0b011, PodShape(gpu_milli=500, gpu_count=1), 0b100),  # two for one: the lowest with room
+        (0b101, PodShape(gpu_milli=500, gpu_count=1), 0b010),  # two for one: the lowest with room
         (0b100, PodShape(gpu_milli=500, gpu_count=2), 0b110),
-        (0b1000, PodShape(gpu_milli=500, gpu_count=1), 0b100),  # there is no such device
+        (0b1000, PodShape(gpu_milli=500, gpu_count=1), 0b010),  # there is no such device
         (0, PodShape(gpu_milli=1000, gpu_count=2), 0b101),  # one is whole; for the other the lowest must do
         (0, PodShape(gpu_milli=400, gpu_count=1), 0b10),
         (0, PodShape(gpu_milli=0, gpu_count=1), 0b100),

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from mutation.places import Mutant, mutants
-from mutation.trying import SURVIVED, outcome, prepare
+from mutation.trying import ENDLESS, KILLED, SURVIVED, outcome, prepare
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PACKAGE = ROOT / "src" / "pilotage"
 EXPLAINED = HERE / "survivors.csv"
-TALLY = HERE / "results.csv"
 LONGER = 5
 Key = tuple[str, str, str]  # module, line before, line after
 
@@ -68,10 +67,24 @@ def write(path: Path, tried: list[Tried]) -> None:
             rows.writerow([m.module, m.line, m.operator, one.outcome, f"{one.seconds:.1f}", m.before, m.after])
 
 
+def write_tally(out: Path) -> None:
+    """How many mutants of each module there were and what became of them, over all tables that are there."""
+    rows: dict[str, Counter[str]] = {}
+    for path in sorted((out / "mutants").glob("*.csv")):
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                rows.setdefault(row["module"], Counter())[row["outcome"]] += 1
+    with (out / "results.csv").open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["module", "mutants", "killed", "survived"])
+        for module, count in sorted(rows.items()):
+            table.writerow([module, count.total(), count[KILLED] + count[ENDLESS], count[SURVIVED]])
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", default="", help="modules whose path holds this")
-    options.add_argument("--out", type=Path, default=ROOT / "out" / "mutation", help="one table for each module")
+    options.add_argument("--out", type=Path, default=ROOT / "out" / "mutation", help="where tables go")
     given = options.parse_args()
     settings = tomllib.loads((HERE / "settings.toml").read_text())
     prepare(settings["preload"])
@@ -80,11 +93,12 @@ def main() -> int:
         for module in (name for name in part["modules"] if given.only in name):
             now = try_part(settings, part, module)
             tried += now
-            write(given.out / f"{Path(module).stem}.csv", now)
+            write(given.out / "mutants" / f"{Path(module).stem}.csv", now)
             count = Counter(one.outcome for one in now)
             seconds = sum(one.seconds for one in now)
             sys.stdout.write(f"{module:28} {len(now):4} mutants  {dict(count)}  {seconds:.0f} s\n")
             sys.stdout.flush()
+    write_tally(given.out)
     unexplained = [one for one in tried if one.outcome == SURVIVED and one.key not in known]
     for one in unexplained:
         m = one.mutant
