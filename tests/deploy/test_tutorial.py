@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import pytest
 import yaml
 
 from deploy.chart import CHART, ROOT, helm
@@ -29,27 +27,20 @@ TLS_FILES = ("caFile", "certFile", "keyFile")
 
 def lines(stage: str) -> list[list[str]]:
     """Words of the lines for helm and kubectl in one stage."""
-    section = TEXT.partition(f"**{stage}")[2]
+    section = TEXT.partition(f"**{stage}**")[2]
     section = re.split(r"^\*\*", section, maxsplit=1, flags=re.MULTILINE)[0]
     blocks = re.findall(r"^```bash\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     found = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
     return [shlex.split(line) for line in found if line.startswith(("helm ", "kubectl "))]
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """Its own, as the release has the name of the tutorial: with the nodes and the shop that the lines speak of."""
-
-    async def prepare(client: Client) -> None:
-        await add(client, [Node(name, 8000, 32 * 2**30) for name in ("node-1", "node-7", "node-8")])
-        await client.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
-        template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", cpu="100m")["spec"]}
-        spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-        await client.create(f"{APPS}/shop/deployments", {"metadata": {"name": "web"}, "spec": spec})
-
-    with a_lab(tmp_path_factory.mktemp("labs"), name="tutorial") as lab:
-        in_lab(lab, prepare)
-        yield lab
+async def prepare(client: Client) -> None:
+    """The nodes and the shop that the lines speak of."""
+    await add(client, [Node(name, 8000, 32 * 2**30) for name in ("node-1", "node-7", "node-8")])
+    await client.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", cpu="100m")["spec"]}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    await client.create(f"{APPS}/shop/deployments", {"metadata": {"name": "web"}, "spec": spec})
 
 
 def carry_out(lab: Lab, stage: str) -> None:
@@ -73,7 +64,14 @@ def scheduler_of_web(lab: Lab) -> str:
     return name
 
 
-def test_the_stages_can_be_typed_as_they_stand(cluster: Lab) -> None:
+def test_the_stages_can_be_typed_as_they_stand(tmp_path: Path) -> None:
+    """In a lab of its own, as the release has the name of the tutorial."""
+    with a_lab(tmp_path, name="tutorial") as cluster:
+        in_lab(cluster, prepare)
+        go_through(cluster)
+
+
+def go_through(cluster: Lab) -> None:
     carry_out(cluster, "3. Advise.")
     scheduler = f"{APPS}/pilotage/deployments/pilotage-scheduler"
     assert any("--advise" in word for word in arguments(of(cluster, scheduler)))
