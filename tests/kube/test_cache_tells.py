@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kube.objects import a_node, a_pod
-from pilotage.kube.cache import ClusterCache, Listener, NamespaceFollower, NodeFollower, PodFollower
+from pilotage.kube.cache import MOST_ASKED, ClusterCache, Listener, NamespaceFollower, NodeFollower, PodFollower
 from pilotage.kube.podview import read_pod
 from pilotage.model.cluster import Node
 from pilotage.model.errors import StateError
@@ -69,10 +69,15 @@ def test_our_binding_is_confirmed_and_makes_no_room(index: str | None) -> None:
     assert cache.state.arrays.device_left_ND.tolist() == [[1000, 400], [1000, 1000]]
 
 
-@pytest.mark.parametrize(("node", "index"), [("n1", "1"), ("n0", "0"), ("n1", None)])
-def test_a_pod_that_went_elsewhere_is_counted_there_and_makes_room(node: str, index: str | None) -> None:
-    cache, pods, ears = following(a_node("n0", gpus=2), a_node("n1", gpus=2), a_node("n2", gpus=2))
-    assumed(cache, pods, 0, 0b10, annotations=SHARE)
+@pytest.mark.parametrize(
+    ("where", "devices", "node", "index"),
+    [(0, 0b10, "n1", "1"), (1, 0b10, "n0", "1"), (0, 0b10, "n0", "0"), (0, 0b01, "n0", "1"), (0, 0b10, "n1", None)],
+)
+def test_a_pod_that_went_elsewhere_is_counted_there_and_makes_room(
+    where: int, devices: int, node: str, index: str | None
+) -> None:
+    cache, pods, ears = following(a_node("n0", gpus=2), a_node("n1", gpus=2))
+    assumed(cache, pods, where, devices, annotations=SHARE)
     ears.since()
     told = {} if index is None else {GPU: index}
     pods.changed(a_pod("p", node=node, annotations=SHARE | told))
@@ -81,7 +86,7 @@ def test_a_pod_that_went_elsewhere_is_counted_there_and_makes_room(node: str, in
     placement = cache.state.placement("uid-p")
     assert placement is not None
     assert (cache.state.nodes[placement.node].name, placement.devices) == (node, 0b10 if index == "1" else 0b1)
-    assert int(cache.state.arrays.device_left_ND.sum()) == 6 * 1000 - 600
+    assert int(cache.state.arrays.device_left_ND.sum()) == 4 * 1000 - 600
 
 
 def test_a_binding_that_somebody_else_made_is_told_before_it_counts() -> None:
@@ -171,15 +176,16 @@ def test_a_kubelets_refusal_is_told() -> None:
 def test_what_is_short_is_said_in_words() -> None:
     said: list[str] = []
     cache = ClusterCache(listener=Listener(overcommit=lambda pod, what: said.append(f"{pod.name}: {what}")))
-    NodeFollower(cache).listed([a_node("n0", cpu="1", gpus=2), a_node("n1", gpus=1)])
+    NodeFollower(cache).listed([a_node("n0", cpu="1", gpus=2, pods=2), a_node("n1", gpus=1)])
     cache.refresh()
     pods = PodFollower(cache)
     pods.changed(a_pod("exactly", node="n0", requests={"cpu": "1"}))
     pods.changed(a_pod("full", node="n1", requests={"cpu": "1"}, annotations={**SHARE, GPU: "0"}))
     assert said == []
     pods.changed(a_pod("cpu", node="n0", requests={"cpu": "1m"}))
-    pods.changed(a_pod("gpu", node="n1", requests={"cpu": "1"}, annotations={**SHARE, GPU: "0"}))
-    assert said == ["cpu: 1 cpu", "gpu: 200 milli of GPU 0"]
+    assert said == ["cpu: 1 cpu"]  # the last place for a pod is taken, and that is all right
+    pods.changed(a_pod("gpu", node="n1", annotations={**SHARE, "alibabacloud.com/gpu-milli": "401", GPU: "0"}))
+    assert said[1:] == ["gpu: 1 milli of GPU 0"]
     assert cache.overcommitted == 2
 
 
@@ -195,6 +201,30 @@ def test_what_is_only_claimed_is_not_short(annotations: dict[str, str]) -> None:
     pods.changed(a_pod("too much", node="n0", requests={"cpu": "1m"}, annotations=annotations))
     assert cache.overcommitted == 1
     assert any(said.startswith("overcommit too much") for said in ears.since())
+
+
+def test_a_device_may_be_full_where_a_part_of_it_is_claimed() -> None:
+    cache, pods, _ = following(a_node("n0", gpus=1))
+    whole = {"alibabacloud.com/gpu-milli": "1000", "alibabacloud.com/gpu-count": "1", GPU: "0"}
+    pods.changed(a_pod("claims", annotations=SHARE))
+    cache.claims.set(cache.pods["uid-claims"], "n0")
+    pods.changed(a_pod("comes", node="n0", annotations=whole))
+    assert cache.overcommitted == 0
+    pods.changed(a_pod("too much", node="n0", annotations=whole))
+    assert cache.overcommitted == 1
+
+
+def test_of_what_is_asked_for_too_many_names_the_known_ones_are_counted() -> None:
+    cache, pods, _ = following(a_node("n0", offered={"example.com/nic": "4"}))
+    names = [f"example.com/r{number}" for number in range(MOST_ASKED + 1)]
+    assert cache.ask_for(PodShape(extended=tuple((name, 1) for name in names[:-3])))
+    assert not cache.ask_for(PodShape(extended=tuple((name, 1) for name in names[-3:])))  # one too many
+    cache.refresh()
+    pods.changed(a_pod("p", node="n0", requests={"example.com/nic": "1", names[-1]: "1"}))
+    placement = cache.state.placement("uid-p")
+    assert placement is not None
+    assert placement.shape.extended == (("example.com/nic", 1),)
+    assert cache.state.arrays.free_NR[0, cache.state.resources.index("example.com/nic")] == 3
 
 
 # Devices
