@@ -10,7 +10,7 @@ KUSTOMIZE_VERSION := v5.7.1
 GO_INSTALL := GOBIN=$(abspath $(BIN)) GOTOOLCHAIN=local GOFLAGS=-trimpath $(BIN)/go install
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: quickstart install dev tools test lint format bench lab-demo parity manifests docs picture packages coverage clean
+.PHONY: quickstart install dev tools test lint format bench lab-demo parity manifests docs picture packages coverage mutation clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -87,9 +87,14 @@ picture: quickstart dev  ## docs/report.png: the first screen of the quickstart'
 packages: dev  ## wheel and sdist, into out/packages
 	$(BIN)/python -m hatchling build -d out/packages
 
-coverage: tools  ## branch coverage of the whole suite, into out/coverage
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
-		--cov=pilotage --cov-branch --cov-report=term:skip-covered --cov-report=html:out/coverage
+# What is measured, and in which processes, says [tool.coverage] of pyproject.toml.
+coverage: tools  ## branch coverage of the whole suite, at least 90 %, into out/coverage
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report
+
+mutation: dev  ## kernels, cache and chooser changed in places: the tests must notice, into out/mutation
+	PYTHONPATH=tests $(BIN)/python -m mutation
 
 clean:  ## remove the environment and all results
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

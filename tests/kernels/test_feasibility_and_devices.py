@@ -57,6 +57,8 @@ def test_candidates_are_exactly_the_nodes_on_which_the_pod_fits(
         (PodShape(gpu_milli=500, gpu_count=2), FITS),
         (PodShape(gpu_milli=501, gpu_count=2), NO_GPU_LEFT),
         (PodShape(gpu_milli=1, gpu_count=3), NO_GPU_LEFT),
+        (PodShape(gpu_milli=500, gpu_count=1, gpu_devices=0b10), FITS),
+        (PodShape(gpu_milli=1000, gpu_count=1, gpu_devices=0b10), NO_GPU_LEFT),  # the other one has room
         (PodShape(gpu_milli=1, gpu_count=1, gpu_models="B"), NOT_ELIGIBLE),
         (PodShape(extended=(("unknown", 1),)), NO_RESOURCE + 2),
     ],
@@ -70,6 +72,15 @@ def test_the_first_obstacle_is_named(shape: PodShape, reason: int) -> None:
     state.arrays.alive_N[0] = False
     obstacles(state.arrays, encode_shapes(state, [shape]), 0, found_N)
     assert found_N[0] == NODE_DOWN
+
+
+def test_what_a_pod_does_not_ask_for_is_no_obstacle_where_others_took_too_much() -> None:
+    state = ClusterState([Node("n", 1000, 1)])
+    state.arrays.free_NR[0, 0] = -1
+    for shape, reason in ((PodShape(0, 2), NO_RESOURCE + 1), (PodShape(1, 2), NO_RESOURCE)):
+        encoded, found_N = encode_shapes(state, [shape]), np.zeros(1, np.int64)
+        obstacles(state.arrays, encoded, 0, found_N)
+        assert found_N[0] == narrowing_reason(state.arrays, encoded, 0) == reason
 
 
 @given(used_clusters(), shapes())
@@ -119,3 +130,21 @@ def test_random_device_rule_is_uniform_over_the_devices_with_room(lefts: list[in
     rule = DEVICE_RULES.index("random")
     chosen = Counter(choose_devices(np.array(lefts), len(lefts), milli, 1, rule, draw) for draw in draws)
     assert chosen == {1 << d: rounds for d in room}
+
+
+@pytest.mark.parametrize("rule", DEVICE_RULES)
+@pytest.mark.parametrize(
+    ("lefts", "milli", "count", "expected"),
+    [
+        ([300, 500, 1000], 300, 2, 0b011),  # the fullest two
+        ([1000, 300, 500, 300], 300, 3, 0b1110),  # each but once
+        ([500, 200, 1000, 500], 300, 2, 0b1001),
+        ([400, 1000, 700, 1000], 1000, 1, 0b0010),  # whole: the lowest idle ones, whatever is drawn
+        ([400, 1000, 1000, 1000], 1000, 2, 0b0110),
+        ([1000, 1000], 0, 0, 0),
+    ],
+)
+def test_several_devices_and_whole_ones_do_not_depend_on_the_rule(
+    lefts: list[int], milli: int, count: int, expected: int, rule: str
+) -> None:
+    assert choose_devices(np.array(lefts), len(lefts), milli, count, DEVICE_RULES.index(rule), 0.9) == expected

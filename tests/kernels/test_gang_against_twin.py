@@ -83,7 +83,7 @@ def test_every_window_has_a_place_of_its_own() -> None:
 
 
 @given(problem=problems(), window=st.integers(1, 5), growth=st.sampled_from([1.0, 1.02, 1.3]), keep=st.booleans())
-@checked(80)
+@checked(400)
 def test_dynamic_controllers(problem: Problem, window: int, growth: float, keep: bool) -> None:
     window = min(window, problem.horizon)
     course = (DynamicMpc if keep else DynamicWindow)(window, growth).run(problem)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pilotage.kernels import gorand
@@ -50,6 +50,7 @@ def test_draws_equal_the_twin_past_a_whole_turn_of_the_state(seed: int) -> None:
 @given(
     SEEDS, st.lists(st.one_of(st.integers(1, 2**31 - 1), st.sampled_from([1, 2, 64, 2**30, 2**30 + 1])), max_size=20)
 )
+@example(1, [3 << 29] * 20)  # a bound for which every fourth draw is thrown away
 @checked(60)
 def test_bounded_draws_equal_the_twin_and_stay_in_step(seed: int, bounds: list[int]) -> None:
     source, twin = kernel_source(seed), GoRandom(seed)

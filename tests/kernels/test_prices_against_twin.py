@@ -60,7 +60,7 @@ def test_a_node_below_zero_is_worth_what_an_empty_one_is() -> None:
     st.integers(0, 10**6),
     st.booleans(),
 )
-@checked(60)
+@checked(240)
 def test_score_and_device_equal_the_twin(
     cluster: tuple[ClusterState, list[View]],
     shape: PodShape,

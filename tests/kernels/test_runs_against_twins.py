@@ -183,6 +183,19 @@ def test_waiting_pods_are_tried_by_priority_then_arrival() -> None:
     assert np.argsort(run.scene.progress.placed_at_P).tolist() == [0, 3, 6, 1, 4, 2, 5]
 
 
+def test_pods_that_came_last_may_leave_first() -> None:
+    """All run at once: the list of departures is full, and each new one goes to its front."""
+    nodes = [Node("n", 100_000, 10**9)]
+    pods = [Pod(f"p{i}", PodShape(1), arrival=float(i), duration=100.0 - 20 * i) for i in range(4)]
+    run = Run(nodes, Workload.of(pods), ALL["first-fit@1"], RunSettings(retry=True))
+    run.advance()
+    assert run.scene.progress.ended_at_P.tolist() == [100.0, 81.0, 62.0, 43.0]
+    assert run.scene.progress.now_1[0] == 100.0
+    twin = SlowRun(nodes, pods, SlowPolicy(("first-fit@1",), typical_of(Workload.of(pods))), seed=0)
+    twin.run()
+    assert_same_course(run, twin)
+
+
 def test_evicted_pods_wait_in_order_of_arrival_and_start_again() -> None:
     nodes = [Node("a", 1000, 10**9, pods=2), Node("b", 1000, 10**9, pods=1)]
     workload = Workload.of(Pod(f"p{i}", PodShape(1), arrival=float(i), duration=20.0) for i in range(5))

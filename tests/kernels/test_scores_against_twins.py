@@ -27,7 +27,7 @@ from pilotage.kernels.features import (
 )
 from pilotage.kernels.features import random_unit as quick_random_unit
 from pilotage.kernels.prices import STANDING
-from pilotage.model.cluster import ClusterState
+from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.workload import FloatArray, IntArray, PodShape
 from pilotage.policies.encode import encode_nodes, pod_features
 from pilotage.policies.heuristics import HEURISTICS, Heuristic
@@ -152,6 +152,23 @@ def test_score_of_a_rule_equals_its_twin(
             assert device_BN[0, n] == -1
 
 
+@pytest.mark.parametrize(("milli", "count", "named"), [(1, 1, True), (999, 1, True), (1000, 1, False), (500, 2, False)])
+def test_fgd_names_the_device_of_a_share_alone(milli: int, count: int, named: bool) -> None:
+    state = ClusterState([Node("n", 8000, 2**30, gpu_count=2, gpu_model="A")])
+    typical = kernel_typical([TypicalPod(1000, 500, 1, "", 1.0)], state.models, 2)
+    out_BN, device_BN = np.zeros((1, 1)), np.full((1, 1), -1, np.int64)
+    score_batch(
+        ALL["fgd@1"].rules._replace(typical=typical),
+        pod_row(PodShape(1000, 1, milli, count)),
+        features(state)[None],
+        state.arrays.device_left_ND[None],
+        np.ones((1, 1), np.bool_),
+        out_BN,
+        device_BN,
+    )
+    assert (device_BN[0, 0] >= 0) == named
+
+
 @given(used_clusters(), shapes(), typical_lists())
 @checked(400)
 def test_quick_fgd_gives_the_published_integer(
@@ -166,6 +183,14 @@ def test_quick_fgd_gives_the_published_integer_where_its_tables_are_complete(
     cluster: tuple[ClusterState, list[View]], shape: PodShape, typical: list[TypicalPod]
 ) -> None:
     compare_quick_fgd(*cluster, shape, typical)
+
+
+def test_incomplete_tables_are_not_used() -> None:
+    """A typical pod with parts of two devices: it fits beside nobody who takes more than half of one."""
+    state = ClusterState([Node("n", 8000, 2**30, gpu_count=2, gpu_model="A")])
+    view = empty_node(memory_gib=1, gpus=2)
+    compare_quick_fgd(state, [view], PodShape(1000, 0, 600, 1), [TypicalPod(1000, 500, 2, "", 1.0)])
+    assert fgd(PodShape(1000, 0, 600, 1), view, [TypicalPod(1000, 500, 2, "", 1.0)])[0] == 19
 
 
 def compare_quick_fgd(state: ClusterState, views: list[View], shape: PodShape, typical: list[TypicalPod]) -> None:

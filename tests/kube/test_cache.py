@@ -78,6 +78,16 @@ def carry_out(cache: ClusterCache, action: tuple[Any, ...]) -> None:
             pods.listed([pod_of(name, bound.get(name)) for name in names])
 
 
+def nodes_of(story: list[tuple[Any, ...]]) -> set[str]:
+    there = set()
+    for kind, *about in story:
+        if kind == "node":
+            there.add(about[0])
+        elif kind == "drop node":
+            there.discard(about[0])
+    return there
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(actions, max_size=40))
 def test_arrays_are_those_of_the_pods_that_are_there(story: list[tuple[Any, ...]]) -> None:
@@ -85,6 +95,7 @@ def test_arrays_are_those_of_the_pods_that_are_there(story: list[tuple[Any, ...]
     for action in story:
         carry_out(cache, action)
     cache.refresh()
+    assert {node.name for node in cache.state.nodes} == nodes_of(story)
     fresh = ClusterState(cache.state.nodes, cache.state.resources[3:])
     for key, placement in cache.state.placements():
         fresh.add(key, placement.shape, placement.node, placement.devices)

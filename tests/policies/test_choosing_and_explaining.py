@@ -15,6 +15,7 @@ from pilotage.policies.choose import best_node, devices_for, score_candidates, t
 from pilotage.policies.explain import count_reasons, obstacle_text, rank_candidates, request_text, verdict
 from pilotage.policies.registry import find_policy
 from pilotage.policies.weighted import WeightedSum
+from reference.scores import pick_devices, random_unit
 
 NAMES = ("n0", "n1", "n2", "n3")
 
@@ -125,12 +126,20 @@ def devices(shape: PodShape, device: int = -1, rule: str = "best", draw: float =
     return devices_for(shape, LEFT, 4, device, rule, draw, "mine@1")  # type: ignore[arg-type]
 
 
-def test_the_device_a_policy_names_is_taken() -> None:
-    assert devices(SHARE, device=2) == 0b100
+def test_a_policy_that_names_no_device_leaves_it_to_the_rule() -> None:
+    assert score_candidates(written.Tight(), batch()).device_N.tolist() == [-1] * 4
+
+
+@pytest.mark.parametrize("device", [0, 1, 2])
+def test_the_device_a_policy_names_is_taken(device: int) -> None:
+    """Also the first, and one that is full afterwards."""
+    assert devices(SHARE, device=device) == 1 << device
 
 
 def test_a_named_device_counts_only_for_a_share_of_one() -> None:
     assert devices(PodShape(1, 1, 1000, 1), device=2) == 0b1
+    assert devices(PodShape(1, 1, 300, 2), device=2) == devices(PodShape(1, 1, 300, 2))
+    assert devices(PodShape(1, 1), device=2) == 0
 
 
 @pytest.mark.parametrize("device", [4, 60])
@@ -149,6 +158,14 @@ def test_device_rules_choose_the_fullest_the_emptiest_or_any_with_room() -> None
     assert devices(SHARE, rule="worst") == 0b1
     drawn = {devices(PodShape(1, 1, 400, 1), rule="random", draw=k / 64) for k in range(64)}
     assert drawn == {0b1, 0b100}
+
+
+@pytest.mark.parametrize("step", range(0, 64, 7))
+def test_the_drawn_device_is_the_one_of_a_compiled_run(step: int) -> None:
+    """By a second draw that follows from the first: any other would be another run."""
+    shape, draw = PodShape(1, 1, 400, 1), step / 64
+    (chosen,) = pick_devices(shape, LEFT.tolist(), "random", random_unit(int(draw * 2**48), -1))
+    assert devices(shape, rule="random", draw=draw) == 1 << chosen
 
 
 def test_a_pod_without_gpu_gets_no_device() -> None:

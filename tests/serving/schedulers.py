@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from pilotage.serving.run import Settings
 CONFIGURATIONS = ROOT / "docs" / "kube-scheduler"
 PILOTAGE = Path(sys.executable).with_name("pilotage")
 DOCUMENTED = "http://127.0.0.1:8650"
+_numbers = itertools.count()
 
 
 @contextmanager
@@ -39,12 +41,6 @@ def a_kube_scheduler(
     which signed the extender's certificate, by TLS."""
     text = (CONFIGURATIONS / document).read_text()
     assert DOCUMENTED in text
-    connection = {
-        "kubeconfig": str(lab.kubeconfig_of("kube-scheduler")),
-        "qps": QPS,
-        "burst": BURST,
-        "contentType": "application/vnd.kubernetes.protobuf",
-    }
     text = text.replace(DOCUMENTED, address)
     if authority is not None:
         tls = orjson.dumps({"caFile": str(authority)}).decode()
@@ -52,10 +48,23 @@ def a_kube_scheduler(
             "    nodeCacheCapable", f"    enableHTTPS: true\n    tlsConfig: {tls}\n    nodeCacheCapable"
         )
         assert "enableHTTPS" in text
+    with a_configured_kube_scheduler(lab, document, text) as process:
+        yield process
+
+
+@contextmanager
+def a_configured_kube_scheduler(lab: Lab, name: str, text: str) -> Iterator[subprocess.Popen[bytes]]:
+    """With this configuration, but for how it reaches the lab; `name` is that of its log."""
+    connection = {
+        "kubeconfig": str(lab.kubeconfig_of("kube-scheduler")),
+        "qps": QPS,
+        "burst": BURST,
+        "contentType": "application/vnd.kubernetes.protobuf",
+    }
     text += f"clientConnection: {orjson.dumps(connection).decode()}\nleaderElection: {{leaderElect: false}}\n"
-    path = lab.directory / f"{document}.{address.rpartition(':')[2]}"
+    path = lab.directory / f"{name}.{next(_numbers)}"
     path.write_text(text)
-    log = log_of(lab, document)
+    log = log_of(lab, name)
     with log.open("wb") as stream:
         process = subprocess.Popen(
             [built_programs() / "kube-scheduler", f"--config={path}", "--secure-port=0", "--v=5"],

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pilotage import __version__
+from pilotage.cli.doctor_machine import OK, OPTIONAL, Finding, machine_findings
 from pilotage.cli.options import JsonOption, print_json, results
 
 EXAMPLE = "Example: pilotage doctor"
 
-OPTIONAL = "not there"  # what only some commands need
 NOT_YET = "not compiled yet"
 EXTRAS = {  # packages and what they are for
     "graph": (("onnx", "onnxruntime"), "for learned policies of kind graph"),
@@ -44,9 +43,9 @@ def doctor(
 
     from pilotage.kernels.compiling import cache_directory
 
-    findings = [("pilotage", "ok", __version__), ("python", "ok", platform.python_version())]
-    findings += [*map(_package, _core_packages()), *map(_extra, EXTRAS), _helm(), _lab_programs()]
-    findings.append(("cores", "ok", str(os.cpu_count())))
+    findings = [Finding("pilotage", OK, __version__), Finding("python", OK, platform.python_version())]
+    findings += [*map(_package, _core_packages()), *map(_extra, EXTRAS), *machine_findings()]
+    findings.append(Finding("cores", OK, str(os.cpu_count())))
     if compile_now or compile_environments:
         compile_kernels()
     if compile_environments:
@@ -56,7 +55,7 @@ def doctor(
     findings.append(_compiled("environment kernels", directory, "step_copies", "--compile-environments"))
     findings.append(_cache_writable(directory))
     if as_json:
-        print_json([{"part": part, "state": state, "detail": detail} for part, state, detail in findings])
+        print_json([found._asdict() for found in findings])
     else:
         table = Table("part", "state", "detail", title="pilotage doctor")
         for row in findings:
@@ -74,33 +73,18 @@ def _core_packages() -> list[str]:
     return [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in needed]
 
 
-def _package(name: str) -> tuple[str, str, str]:
+def _package(name: str) -> Finding:
     found = _version(name)
-    return (name, "missing", f"pip install {name}") if found is None else (name, "ok", found)
+    return Finding(name, "missing", f"pip install {name}") if found is None else Finding(name, OK, found)
 
 
-def _extra(name: str) -> tuple[str, str, str]:
+def _extra(name: str) -> Finding:
     packages, use = EXTRAS[name]
     versions = {package: _version(package) for package in packages}
     missing = [package for package, found in versions.items() if found is None]
     if missing:
-        return name, OPTIONAL, f"{use}: pip install 'pilotage[{name}]' (now without {', '.join(missing)})"
-    return name, "ok", ", ".join(f"{package} {found}" for package, found in versions.items())
-
-
-def _helm() -> tuple[str, str, str]:
-    found = shutil.which("helm")
-    return ("helm", "ok", found) if found else ("helm", OPTIONAL, "for charts in apply: install Helm 3")
-
-
-def _lab_programs() -> tuple[str, str, str]:
-    from pilotage.lab.build import built_programs
-    from pilotage.model.errors import PilotageError
-
-    try:
-        return "lab programs", "ok", str(built_programs())
-    except PilotageError:
-        return "lab programs", OPTIONAL, "for pilotage lab, a control plane of its own: pilotage lab build"
+        return Finding(name, OPTIONAL, f"{use}: pip install 'pilotage[{name}]' (now without {', '.join(missing)})")
+    return Finding(name, OK, ", ".join(f"{package} {found}" for package, found in versions.items()))
 
 
 def _version(package: str) -> str | None:
@@ -113,16 +97,16 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _compiled(part: str, directory: Path, kernel: str, option: str) -> tuple[str, str, str]:
+def _compiled(part: str, directory: Path, kernel: str, option: str) -> Finding:
     if any(directory.rglob(f"*{kernel}*.nbc")):
-        return part, "ok", str(directory)
-    return part, NOT_YET, f"{directory}; compiled by the first command, or now by: pilotage doctor {option}"
+        return Finding(part, OK, str(directory))
+    return Finding(part, NOT_YET, f"{directory}; compiled by the first command, or now by: pilotage doctor {option}")
 
 
-def _cache_writable(directory: Path) -> tuple[str, str, str]:
+def _cache_writable(directory: Path) -> Finding:
     if os.access(directory, os.W_OK):
-        return "kernel cache", "ok", "writable"
-    return "kernel cache", "not writable", "set PILOTAGE_CACHE to a directory you may write to"
+        return Finding("kernel cache", OK, "writable")
+    return Finding("kernel cache", "not writable", "set PILOTAGE_CACHE to a directory you may write to")
 
 
 def compile_kernels() -> None:
