@@ -165,6 +165,7 @@ def test_fgd_names_the_device_of_a_share_alone(milli: int, count: int, named: bo
         np.ones((1, 1), np.bool_),
         out_BN,
         device_BN,
+        np.zeros(STANDING),
     )
     assert (device_BN[0, 0] >= 0) == named
 

@@ -24,6 +24,7 @@ from pilotage.kube.filters import FEATURES, by_rules
 from pilotage.kube.podview import read_pod
 from pilotage.kube.storage_following import storage_followers
 from pilotage.kube.volume_filters import IN_USE, TOO_MANY_VOLUMES, VOLUME_AFFINITY, VOLUME_ZONE
+from pilotage.kube.watch import Follower
 from pilotage.lab.components import KUBELET_ALIVE, KUBELET_LABEL, LabSettings
 from pilotage.lab.controlplane import Lab, in_lab
 from pilotage.policies.registry import find_policy
@@ -326,8 +327,8 @@ async def make_disks(client: Client, source: random.Random, namespaces: list[str
             limits = {driver: source.choice([None, 1, 2, 3]) for driver in DRIVERS}
             await client.create("/apis/storage.k8s.io/v1/csinodes", a_csi_node(node, **limits))
         if chance(source, 0.3):
-            volume, driver = f"{namespaces[0]}-disk-{source.randrange(DISKS)}", source.choice(DRIVERS)
-            attachment = an_attachment(f"{node}-left", node, driver, volume)
+            left, driver = f"{namespaces[0]}-disk-{source.randrange(DISKS)}", source.choice(DRIVERS)
+            attachment = an_attachment(f"{node}-left", node, driver, left)
             await client.create("/apis/storage.k8s.io/v1/volumeattachments", attachment)
 
 
@@ -364,12 +365,13 @@ async def scenario(
 
     await eventually(looked_at, "kube-scheduler has looked at every candidate")
     cache = ClusterCache()
-    for path, follower in (
+    followers: list[tuple[str, Follower]] = [
         ("/api/v1/namespaces", NamespaceFollower(cache)),
         ("/api/v1/nodes", NodeFollower(cache)),
         *await storage_followers(client, cache, pytest.fail),
         ("/api/v1/pods", PodFollower(cache)),
-    ):
+    ]
+    for path, follower in followers:
         objects, _ = await client.list_all(path)
         follower.listed(objects)
     cycle = Cycle(cache, {"default-scheduler": find_policy("first-fit")})
