@@ -64,10 +64,10 @@ def test_the_first_of_equals_is_taken(good: Priced) -> None:
 
 def test_practice_never_ends_below_its_start_and_is_repeatable(good: Priced, bad: Priced) -> None:
     rehearsal = Rehearsal(mix_on(NODES))
-    before = np.mean([rehearsal.value(bad, order) for order in range(6)])
+    before = rehearsal.value([rehearsal.try_out(bad, order) for order in range(6)])
     found, value = practised(bad, (good, bad), rehearsal, 120, 6)
     assert value > before  # there is much to better
-    assert value == pytest.approx(np.mean([rehearsal.value(found, order) for order in range(6)]))
+    assert value == rehearsal.value([rehearsal.try_out(found, order) for order in range(6)])
     again, _ = practised(bad, (good, bad), Rehearsal(mix_on(NODES)), 120, 6)
     assert (again.parameters == found.parameters).all()
 
@@ -80,9 +80,9 @@ def test_every_parameter_but_those_of_balance_belongs_to_one_group() -> None:
 def test_values_are_those_of_whole_runs(good: Priced) -> None:
     """A stage is used many times: nothing of a run may stay behind in it."""
     rehearsal = Rehearsal(mix_on(NODES))
-    first = rehearsal.value(good, 0)
-    rehearsal.value(replace(good, parameters=-good.parameters), 0)
-    assert rehearsal.value(good, 0) == first == Rehearsal(mix_on(NODES)).value(good, 0)
+    first = rehearsal.try_out(good, 0)
+    rehearsal.try_out(replace(good, parameters=-good.parameters), 0)
+    assert rehearsal.try_out(good, 0) == first == Rehearsal(mix_on(NODES)).try_out(good, 0)
 
 
 def test_nodes_of_a_rehearsal_take_as_many_pods_as_the_real_ones(good: Priced) -> None:
@@ -92,6 +92,16 @@ def test_nodes_of_a_rehearsal_take_as_many_pods_as_the_real_ones(good: Priced) -
     found = Rehearsal(mix_on(roomy, tiny, np.array([4000, 160])))._stage(0)
     assert found.by_fgd.failed_cpu == 0
     assert Rehearsal(mix_on(NODES, tiny, np.array([4000, 160])))._stage(0).by_fgd.failed_cpu > 0
+
+
+def test_failed_pods_cost_by_their_mean_over_the_orders() -> None:
+    """More of them in one order and fewer in another are chance."""
+    rehearsal = Rehearsal(mix_on(NODES))
+    by_fgd = [rehearsal._stage(order).by_fgd for order in range(2)]
+    moved = [replace(by_fgd[0], failed_multi=by_fgd[0].failed_multi + 3)]
+    moved += [replace(by_fgd[1], failed_multi=by_fgd[1].failed_multi - 3)]
+    assert rehearsal.value(moved) == pytest.approx(0.0)
+    assert rehearsal.value(moved[:1]) < -0.1
 
 
 def test_the_order_of_nodes_plays_no_part(good: Priced, bad: Priced) -> None:

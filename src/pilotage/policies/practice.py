@@ -14,6 +14,7 @@ import numpy as np
 
 from pilotage.model.workload import FloatArray
 from pilotage.policies.priced import LAYOUT, Priced
+from pilotage.policies.refusals import Refusals
 from pilotage.policies.rehearsal import Rehearsal
 
 DECISIONS = 2_000_000  # in all runs together
@@ -63,11 +64,11 @@ def practised(
     while runs > 0:
         tried = _Tried(variants.next_of(best.parameters), rehearsal, start, orders)
         tried.go_on(best)
-        runs -= len(tried.values)
+        runs -= len(tried.runs)
         if tried.better_than(best):
             variants.step = tried.parameters - best.parameters
             best = tried
-    return replace(start, parameters=best.parameters), sum(best.values) / orders
+    return replace(start, parameters=best.parameters), best.value(orders)
 
 
 @dataclass
@@ -76,18 +77,23 @@ class _Tried:
     rehearsal: Rehearsal
     policy: Priced
     orders: int
-    values: list[float] = field(default_factory=list)  # order by order
+    runs: list[Refusals] = field(default_factory=list)  # order by order
+
+    def value(self, orders: int) -> float:
+        return self.rehearsal.value(self.runs[:orders])
 
     def go_on(self, best: _Tried | None) -> None:
         """Through the orders, as long as it may still turn out the better one."""
+        policy = replace(self.policy, parameters=self.parameters)
         for order in range(self.orders):
-            self.values.append(self.rehearsal.value(replace(self.policy, parameters=self.parameters), order))
-            slack = SLACK * (self.orders - order - 1)
-            if best is not None and sum(self.values) < sum(best.values[: order + 1]) - slack:
+            self.runs.append(self.rehearsal.try_out(policy, order))
+            tried = order + 1
+            slack = SLACK * (self.orders - tried) / tried
+            if best is not None and self.value(tried) < best.value(tried) - slack:
                 return
 
     def better_than(self, best: _Tried) -> bool:
-        return len(self.values) == self.orders and sum(self.values) > sum(best.values)
+        return len(self.runs) == self.orders and self.value(self.orders) > best.value(self.orders)
 
 
 class _Variants:

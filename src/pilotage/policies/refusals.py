@@ -6,8 +6,10 @@ what was lost while there was room (before L0), and refused pods without GPU or 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
+from statistics import fmean
 
 from pilotage.kernels.feasibility import ShapeArrays
 from pilotage.model.workload import GPU_MILLI, IntArray, within_load
@@ -23,8 +25,17 @@ class Refusals:
 
     allocation: float  # percent of GPU capacity
     lost: float  # percent of GPU capacity that was refused while the arrived load was below L0
-    failed_cpu: int  # CPU-only pods
-    failed_multi: int  # pods with several devices
+    failed_cpu: float  # CPU-only pods
+    failed_multi: float  # pods with several devices
+
+
+def mean_of(runs: Sequence[Refusals]) -> Refusals:
+    return Refusals(
+        allocation=fmean(run.allocation for run in runs),
+        lost=fmean(run.lost for run in runs),
+        failed_cpu=fmean(run.failed_cpu for run in runs),
+        failed_multi=fmean(run.failed_multi for run in runs),
+    )
 
 
 def refusals_of(shapes: ShapeArrays, shape_P: IntArray, node_P: IntArray, devices: int, forced_load: float) -> Refusals:
@@ -47,7 +58,7 @@ def cost_of(own: Refusals, baseline: Refusals, of_failed: float) -> float:
     return max(0.0, own.lost - baseline.lost - TOLERATED_LOST) + of_failed * failed
 
 
-def _excess(own: int, baseline: int) -> float:
+def _excess(own: float, baseline: float) -> float:
     """Beside chance: counts of many vary by the square root of what they are, so two in a hundred too many are worse
     where thousands fail than where a few do."""
     return max(0.0, own - baseline) / sqrt(max(baseline, FEWEST_FAILED) * FEWEST_FAILED)
