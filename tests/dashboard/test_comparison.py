@@ -107,7 +107,7 @@ def test_the_explanation_of_a_difference_says_what_the_shadow_thought(seen: Seen
 
 def test_curves_are_drawn_and_walked_by_keyboard(seen: Seen) -> None:
     card = seen.page.locator("#card-allocated")
-    expect(card.locator(".line-1").last).to_have_attribute("d", re.compile(r"^M[\d. ]+L"))  # two samples, a stroke
+    expect(card.locator(".line-1").last).to_have_attribute("d", re.compile(r"^M[\d. ]+h0L"))  # two samples, a stroke
     expect(card.locator(".figure", has_text="CPU")).to_contain_text(re.compile(r"2\d(\.\d)? %"))  # 44 of 192
     picture, said = card.locator("svg"), card.locator(".said-now")
     expect(said).to_have_text("now")

@@ -91,7 +91,8 @@ export class Curves {
         const value = sample[key];
         if (value === null || value === undefined) down = false;
         else {
-          path += `${down ? "L" : "M"}${card.scale(sample.time).toFixed(1)} ${y(value).toFixed(1)}`;
+          const point = `${card.scale(sample.time).toFixed(1)} ${y(value).toFixed(1)}`;
+          path += down ? `L${point}` : `M${point}h0`; // one alone is a dot
           down = true;
         }
       }
