@@ -72,6 +72,25 @@ def test_forecasts_and_what_they_were_chosen_by() -> None:
     assert chosen["left_out_mean_percent"] > 0
 
 
+def test_forecasters_beside_each_other() -> None:
+    found = {
+        (row["series"], row["forecaster"]): [float(row[f"ahead_{k}"]) for k in (1, 5, 10, 20)]
+        for row in rows("forecasters")
+    }
+    lower = {"combined": 0, "regression": 0}
+    for name in SIMPLE:
+        own = found[name, "learned"]
+        shares = [ours / theirs for ours, theirs in zip(own, found[name, "combined"], strict=True)]
+        said = line(name, "## A forecaster that learns")
+        assert said.endswith(" | ".join(f"{share:.3f}" for share in shares) + " |")
+        for other in lower:
+            lower[other] += sum(ours < theirs for ours, theirs in zip(own, found[name, other], strict=True))
+    assert (
+        f"Lower than `combined` in {lower['combined']} of 32 cells, than `regression` in {lower['regression']}."
+        in README
+    )
+
+
 @pytest.mark.data
 def test_some_of_it_again(gang_data: Path) -> None:
     stored = {(row["strategy"], row["seed"]): float(row["total"]) for row in rows("totals-600-979")}

@@ -19,16 +19,16 @@ from pilotage.model.errors import InputError
 from pilotage.training.gang_forecasts import LearnedForecaster
 
 HOUR = 3600.0
-FIRST, ROWS, AHEAD = 600, 60, 4
+FIRST, ROWS, AHEAD = 1100, 60, 2
 
 
-def bent_series(values: int = 700, seed: int = 0) -> Series:
-    """The next value follows from the last one by a bend: to a linear regression nearly pure chance."""
+def bent_series(values: int = 1200, seed: int = 0) -> Series:
+    """A change follows from the one before by a bend: to a linear regression nearly pure chance."""
     rng = np.random.default_rng(seed)
-    value_N = np.zeros(values)
+    change_N = np.zeros(values)
     for n in range(1, values):
-        value_N[n] = 0.9 - 1.8 * abs(value_N[n - 1]) + rng.uniform(-0.02, 0.02)
-    return Series("bent", np.arange(values, dtype=np.float64) * HOUR, value_N)
+        change_N[n] = 0.9 - 1.8 * abs(change_N[n - 1]) + rng.uniform(-0.02, 0.02)
+    return Series("bent", np.arange(values, dtype=np.float64) * HOUR, (change_N - change_N.mean()).cumsum())
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_forecasts_do_not_depend_on_what_comes_later(series: Series, changed: in
 def test_too_few_values_and_values_that_never_change() -> None:
     short = bent_series(120)
     assert (LearnedForecaster().roll(short, 80, 20, 3) == Persistence().roll(short, 80, 20, 3)).all()
-    flat = Series("flat", np.arange(700, dtype=np.float64) * HOUR, np.full(700, 3.0))
+    flat = Series("flat", np.arange(1200, dtype=np.float64) * HOUR, np.full(1200, 3.0))
     assert LearnedForecaster().roll(flat, FIRST, ROWS, 3) == pytest.approx(np.full((ROWS, 3), 3.0))
 
 
@@ -77,7 +77,7 @@ def test_the_command_knows_it(tmp_path: Path, series: Series, monkeypatch: pytes
     path = tmp_path / "bent.csv"
     lines = [f"{np.datetime64('2025-01-01T00') + n},{value}" for n, value in enumerate(series.value_N)]
     path.write_text("timestamp,value\n" + "\n".join(lines) + "\n")
-    options = ["forecast", str(path), "--forecasters", "persistence,learned", "--rows", "60", "--horizon", "4"]
+    options = ["forecast", str(path), "--forecasters", "persistence,learned", "--rows", "60", "--horizon", "2"]
     result = CliRunner().invoke(app, options)
     assert result.exit_code == 0, result.output
     assert "learned" in result.output
