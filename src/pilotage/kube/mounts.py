@@ -10,14 +10,15 @@ from pilotage.kube.pod_volumes import NO_VOLUMES, Disk, VolumeId
 from pilotage.kube.podview import PodView
 from pilotage.kube.storage import ClaimKey
 
-Key, What = TypeVar("Key"), TypeVar("What")
+Key = TypeVar("Key")
+What = TypeVar("What")
 
 
 class Attached(NamedTuple):
     """What CSI drivers have to attach to a node."""
 
     by_pods: frozenset[VolumeId]
-    count: Counter[str]  # by driver, with what is attached though no pod uses it
+    drivers: Counter[str]  # how many of each, with what is attached though no pod uses it
 
 
 @dataclass
