@@ -132,8 +132,14 @@ def a_node(source: random.Random, name: str) -> Json:
     return {"metadata": metadata, "spec": spec, "status": status}
 
 
-def a_disk(source: random.Random, name: str, namespace: str, nodes: list[str]) -> tuple[Json, Json]:
-    """A claim and its volume, bound as the controller would: it does not run in the lab."""
+def decisive(nodes: list[str]) -> list[Json]:
+    """Disks that each give another filter something to say, in every cluster."""
+    first = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": nodes[:4]}]}]
+    kinds: list[Json] = [{"modes": ["ReadWriteOncePod"]}, {"terms": first}, {"labels": {ZONE: "a"}}, {}]
+    return [{"driver": DRIVERS[0], **one} for one in kinds]
+
+
+def any_disk(source: random.Random, namespace: str, nodes: list[str]) -> Json:
     kind = source.randint(0, 5)
     more: Json = {"hostPath": {"path": "/nowhere"}} if kind == 0 else {"driver": source.choice(DRIVERS)}
     if chance(source, 0.3):
@@ -147,11 +153,9 @@ def a_disk(source: random.Random, name: str, namespace: str, nodes: list[str]) -
             more["terms"].append({"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["5"]}]})
     if chance(source, 0.15):
         more["handle"] = f"{namespace}-shared"
-    volume = a_volume(f"{namespace}-{name}", name, namespace=namespace, **more)
-    modes = ["ReadWriteOncePod"] if chance(source, 0.25) else ["ReadWriteMany"]
-    volume["spec"]["accessModes"] = modes
-    claim = a_claim(name, volume["metadata"]["name"], namespace=namespace, modes=modes)
-    return claim, volume
+    if chance(source, 0.25):
+        more["modes"] = ["ReadWriteOncePod"]
+    return more
 
 
 def volumes_of(source: random.Random) -> list[Json]:
@@ -315,20 +319,24 @@ async def all_run(client: Client, namespaces: list[str]) -> bool | None:
 async def make_disks(client: Client, source: random.Random, namespaces: list[str], nodes: list[str]) -> None:
     """What pods of both namespaces claim, and how much of it nodes can attach."""
     for namespace in namespaces:
-        for number in range(DISKS):
-            claim, volume = a_disk(source, f"disk-{number}", namespace, nodes)
+        claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+        kinds = decisive(nodes)
+        kinds += [any_disk(source, namespace, nodes) for _ in range(DISKS - len(kinds))]
+        for number, more in enumerate(kinds):  # bound as the controller would: it does not run in the lab
+            name, modes = f"disk-{number}", more.pop("modes", ["ReadWriteMany"])
+            volume = a_volume(f"{namespace}-{name}", name, namespace=namespace, accessModes=modes, **more)
             await client.create("/api/v1/persistentvolumes", volume)
-            await client.create(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", claim)
-        await client.create(
-            f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", a_claim("pending", namespace=namespace)
-        )
+            claim = a_claim(name, volume["metadata"]["name"], namespace=namespace, modes=modes)
+            await client.create(claims, claim)
+        await client.create(claims, a_claim("pending", namespace=namespace))
     for node in nodes:
-        if chance(source, 0.8):
-            limits = {driver: source.choice([None, 1, 2, 3]) for driver in DRIVERS}
+        if node == nodes[0] or chance(source, 0.8):
+            most = [0] if node == nodes[0] else [None, 1, 2, 3]
+            limits = {driver: source.choice(most) for driver in DRIVERS}
             await client.create("/apis/storage.k8s.io/v1/csinodes", a_csi_node(node, **limits))
         if chance(source, 0.3):
-            left, driver = f"{namespaces[0]}-disk-{source.randrange(DISKS)}", source.choice(DRIVERS)
-            attachment = an_attachment(f"{node}-left", node, driver, left)
+            left = f"{namespaces[0]}-disk-{source.randrange(DISKS)}"
+            attachment = an_attachment(f"{node}-left", node, source.choice(DRIVERS), left)
             await client.create("/apis/storage.k8s.io/v1/volumeattachments", attachment)
 
 
@@ -346,11 +354,17 @@ async def scenario(
     await make_disks(client, source, namespaces, names)
     for i in range(PLACED):
         body = a_pod(source, f"placed-{i}", source.choice(names))
-        await client.create(f"/api/v1/namespaces/{source.choice(namespaces)}/pods", body)
+        if i == 0:
+            body["spec"]["volumes"] = claiming("disk-0")
+        await client.create(f"/api/v1/namespaces/{source.choice(namespaces) if i else namespaces[0]}/pods", body)
     await eventually(lambda: all_run(client, namespaces), "placed pods run")
     candidates = []
     for i in range(CANDIDATES):
         body = a_pod(source, f"candidate-{i}")
+        if i < len(decisive(names)):
+            body["spec"]["volumes"] = claiming(f"disk-{i}")
+        elif i == len(decisive(names)):
+            body["spec"]["containers"][0] |= RESTARTS_ALL
         candidates.append(await client.create(f"/api/v1/namespaces/{namespaces[0]}/pods", body))
 
     async def looked_at() -> bool | None:

@@ -18,7 +18,7 @@ class Attached(NamedTuple):
     """What CSI drivers have to attach to a node."""
 
     by_pods: frozenset[VolumeId]
-    by_driver: Counter[str]  # how many, also of those that are attached though no pod uses them
+    drivers: Counter[str]  # how many of each, with what is attached though no pod uses it
 
 
 @dataclass

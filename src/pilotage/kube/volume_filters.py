@@ -102,10 +102,10 @@ def _beyond_limits(pod: PodView, cache: ClusterCache) -> BoolArray:
     for driver, most in Counter(driver for driver, _ in new).items():
         for node, limit in volumes.limits.get(driver, {}).items():
             n = cache.neighbours.number(node)
-            if n < 0 or volumes.attached(node).by_driver[driver] + most <= limit:
+            if n < 0 or volumes.attached(node).drivers[driver] + most <= limit:
                 continue  # most pods on most nodes
             attached = volumes.attached(node)
             here = sum(one not in attached.by_pods for one in new if one[0] == driver)
-            if here and attached.by_driver[driver] + here > limit:
+            if here and attached.drivers[driver] + here > limit:
                 out_N[n] = True
     return out_N
