@@ -89,9 +89,8 @@ packages: dev  ## wheel and sdist, into out/packages
 
 # What is measured, and in which processes, says [tool.coverage] of pyproject.toml.
 coverage: tools  ## branch coverage of the whole suite, at least 90 %, into out/coverage
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=
-	$(BIN)/coverage html --quiet
-	$(BIN)/coverage report
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
+		--cov --cov-report=term --cov-report=html
 
 mutation: dev  ## kernels, cache and chooser changed in places: the tests must notice, into out/mutation
 	PYTHONPATH=tests $(BIN)/python -m mutation

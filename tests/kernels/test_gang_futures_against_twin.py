@@ -40,7 +40,7 @@ def problems(draw: st.DrawFn) -> Problem:
 
 
 @given(problem=problems(), futures=st.sampled_from([1, 2, 4]), swaps=st.integers(0, 3), seed=st.integers(0, 9))
-@checked(80)
+@checked(400)
 def test_decisions(problem: Problem, futures: int, swaps: int, seed: int) -> None:
     uncertainty = problem.uncertainty
     assert uncertainty is not None

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from pilotage.kernels.episode import step
 from pilotage.kernels.features import (
+    GANG_COLUMNS,
     GANG_IN_RACK,
     GANG_IN_ZONE,
     GANG_ON_NODE,
     GANG_RACK_ROOM,
+    POD_GANG_COLUMNS,
     POD_GANG_LEFT,
     POD_GANG_PLACED,
 )
@@ -90,6 +92,12 @@ def test_room_is_how_many_pods_can_come_one_after_the_other(nodes: list[Node], s
             machine.running[came] = (shape, pick_devices(shape, machine.lefts(), "best", 0.0))
             came += 1
         assert came <= room if shape.gpu_count > 1 and shape.gpu_milli < 1000 else came == room
+
+
+def test_columns_about_gangs_are_these() -> None:
+    """Policies that name one of them have them filled; a column that is not among them would stay zero."""
+    assert GANG_COLUMNS == ("gang_on_node", "gang_in_rack", "gang_in_zone", "gang_rack_room")
+    assert POD_GANG_COLUMNS == ("gang_placed", "gang_left")
 
 
 def test_columns_stay_zero_for_policies_that_do_not_read_them() -> None:

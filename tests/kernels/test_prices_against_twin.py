@@ -52,6 +52,19 @@ def test_a_node_below_zero_is_worth_what_an_empty_one_is() -> None:
     assert abs(scores[1] - scores[0]) < 0.1  # the linear part goes on by a hair
 
 
+@pytest.mark.parametrize("lefts", [[1000, 1000, 1000, 1000], [1000, 1000, 400, 700], [400, 1000, 1000, 400]])
+@pytest.mark.parametrize("cpu_free", [8000, 5000])
+@pytest.mark.parametrize("asked", [(0, 0), (300, 1), (300, 2), (1000, 1), (1000, 2)], ids=str)
+def test_idle_and_used_devices_count_as_the_twin_says(lefts: list[int], cpu_free: int, asked: tuple[int, int]) -> None:
+    state = ClusterState([Node("n", 8000, 2**33, gpu_count=4, gpu_model="A")])
+    state.arrays.free_NR[0, :2] = cpu_free, 2**32
+    state.arrays.device_left_ND[0] = lefts
+    view, shape = View(8000, 2**33, cpu_free, 2**32, lefts, "A"), PodShape(1000, 2**30, *asked)
+    mix = mix_of(state, [PodShape(4000, 2**30, 500, 1)], [5])
+    parameters = np.random.default_rng(1).normal(size=PARAMETERS)
+    compare(Twin(parameters, mix), Priced("twin@1", parameters).prepare(mix), state, [view], shape)
+
+
 @given(
     used_clusters(),
     shapes(),
@@ -76,7 +89,12 @@ def test_score_and_device_equal_the_twin(
     if not even:
         for name in ("cpu_share", "memory_share"):
             parts_of(parameters)[name][:] = 0.0
-    twin, policy = Twin(parameters, mix), Priced("twin@1", parameters).prepare(mix)
+    policy = Priced("twin@1", parameters).prepare(mix)
+    assert policy.rules.prices[SCALES + 2] == even
+    compare(Twin(parameters, mix), policy, state, views, shape)
+
+
+def compare(twin: Twin, policy: Priced, state: ClusterState, views: list[View], shape: PodShape) -> None:
     feasible_N = np.array([takes(view, shape) for view in views])
     out_BN, device_BN = np.full((1, len(views)), np.nan), np.full((1, len(views)), -1, np.int64)
     batch = DecisionBatch(
@@ -86,7 +104,6 @@ def test_score_and_device_equal_the_twin(
         feasible_N[None],
     )
     policy.score(batch, out_BN, device_BN)
-    assert policy.rules.prices[SCALES + 2] == even
     for n, view in enumerate(views):
         if not feasible_N[n]:
             assert np.isnan(out_BN[0, n])

@@ -183,17 +183,23 @@ def test_waiting_pods_are_tried_by_priority_then_arrival() -> None:
     assert np.argsort(run.scene.progress.placed_at_P).tolist() == [0, 3, 6, 1, 4, 2, 5]
 
 
-def test_pods_that_came_last_may_leave_first() -> None:
+@pytest.mark.parametrize("until", [math.inf, 50.0, 70.0, 90.0])
+def test_pods_that_came_last_may_leave_first(until: float) -> None:
     """All run at once: the list of departures is full, and each new one goes to its front."""
     nodes = [Node("n", 100_000, 10**9)]
     pods = [Pod(f"p{i}", PodShape(1), arrival=float(i), duration=100.0 - 20 * i) for i in range(4)]
-    run = Run(nodes, Workload.of(pods), ALL["first-fit@1"], RunSettings(retry=True))
+    run = Run(nodes, Workload.of(pods), ALL["first-fit@1"], RunSettings(retry=True, until=until))
     run.advance()
-    assert run.scene.progress.ended_at_P.tolist() == [100.0, 81.0, 62.0, 43.0]
-    assert run.scene.progress.now_1[0] == 100.0
-    twin = SlowRun(nodes, pods, SlowPolicy(("first-fit@1",), typical_of(Workload.of(pods))), seed=0)
+    ends = [100.0, 81.0, 62.0, 43.0]
+    assert cpu_in_use(run) == sum(end > until for end in ends)
+    twin = SlowRun(nodes, pods, SlowPolicy(("first-fit@1",), typical_of(Workload.of(pods))), seed=0, until=until)
     twin.run()
     assert_same_course(run, twin)
+
+
+def cpu_in_use(run: Run) -> int:
+    cluster = run.scene.cluster
+    return int((cluster.capacity_NR - cluster.free_NR)[:, 0].sum())
 
 
 def test_evicted_pods_wait_in_order_of_arrival_and_start_again() -> None:

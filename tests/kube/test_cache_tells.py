@@ -219,6 +219,7 @@ def test_of_what_is_asked_for_too_many_names_the_known_ones_are_counted() -> Non
     names = [f"example.com/r{number}" for number in range(MOST_ASKED + 1)]
     assert cache.ask_for(PodShape(extended=tuple((name, 1) for name in names[:-3])))
     assert not cache.ask_for(PodShape(extended=tuple((name, 1) for name in names[-3:])))  # one too many
+    assert cache.ask_for(PodShape(extended=tuple((name, 1) for name in names[-3:-1])))
     cache.refresh()
     pods.changed(a_pod("p", node="n0", requests={"example.com/nic": "1", names[-1]: "1"}))
     placement = cache.state.placement("uid-p")

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from pilotage.model.cluster import ClusterState, Node
-from pilotage.model.workload import PodShape
+from pilotage.model.workload import Pod, PodShape, Workload
 from pilotage.policies.api import ClusterSize, DecisionBatch, WorkloadMix
 from pilotage.policies.encode import encode_nodes, pod_features
 from pilotage.policies.priced import PARAMETERS, Priced
+from pilotage.sim.run import Run, RunSettings
+from reference.uncompiled import Uncompiled
 
 SHAPES = (
     PodShape(1000, 10, 300, 1),
@@ -44,3 +46,18 @@ def test_nodes_with_more_devices_and_other_models_than_were_known() -> None:
         found = scores(policy, grown, shape)
         assert np.isfinite(found).all()
         assert found[0] == pytest.approx(scores(policy, known, shape)[0]), "the known node as before"
+
+
+def test_a_compiled_run_gives_each_share_the_device_that_its_score_is_for() -> None:
+    nodes = [Node(f"n{i}", 64_000, 10**9, 110, 4, "A") for i in range(3)]
+    asked = np.random.default_rng(3).integers(1, 10, 40) * 100
+    workload = Workload.of(Pod(f"p{i}", PodShape(500, 10, int(milli), 1)) for i, milli in enumerate(asked))
+    policy = Priced("p@1", np.random.default_rng(0).normal(size=PARAMETERS))
+    compiled, plain = (Run(nodes, workload, one, RunSettings()) for one in (policy, Uncompiled(policy)))
+    for run in (compiled, plain):
+        run.advance()
+    assert compiled.rules is not None
+    assert plain.rules is None
+    for name in ("node_P", "devices_P"):
+        assert (getattr(compiled.scene.progress, name) == getattr(plain.scene.progress, name)).all(), name
+    assert len(set(compiled.scene.progress.devices_P.tolist())) >= 4
