@@ -13,7 +13,7 @@ def shares(evaluations: Path) -> pl.DataFrame:
     missing = pl.col("policy").str.strip_prefix("without-").str.strip_suffix("@1").alias("without")
     of_list = pl.col("trace").str.strip_prefix("openb_pod_list_").alias("list")
     table = cases.select(missing, of_list, pl.col("room_closed_percent").round(1)).pivot(on="list", index="without")
-    return table.with_columns(pl.mean_horizontal(pl.exclude("without")).round(1).alias("mean"))
+    return table.with_columns(pl.mean_horizontal(pl.exclude("without"), ignore_nulls=False).round(1).alias("mean"))
 
 
 if __name__ == "__main__":
