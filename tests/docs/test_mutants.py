@@ -43,8 +43,8 @@ def test_survivors_are_lines_that_are_there() -> None:
 def test_all_kernels_that_compute_are_tried() -> None:
     parts = tomllib.loads((PLACE / "settings.toml").read_text())["parts"]
     tried = {module for part in parts for module in part["modules"]}
-    declaring = {"compiling", "scene", "env_state"}  # decorators, and tuples of arrays
-    kernels = {f"kernels/{path.name}" for path in (PACKAGE / "kernels").glob("[!_]*.py") if path.stem not in declaring}
+    left_out = {"compiling", "scene", "env_state", "gang_windows"}  # docs/testing.md says why
+    kernels = {f"kernels/{path.name}" for path in (PACKAGE / "kernels").glob("[!_]*.py") if path.stem not in left_out}
     assert tried == kernels | {"kube/cache.py", "policies/choose.py"}
     assert tried == {row["module"] for row in rows("results.csv")}
     for name in re.findall(r"`(kernels/\w+\.py)`", text_of("docs/testing.md")):

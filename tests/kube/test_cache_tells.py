@@ -203,6 +203,14 @@ def test_what_is_only_claimed_is_not_short(annotations: dict[str, str]) -> None:
     assert any(said.startswith("overcommit too much") for said in ears.since())
 
 
+def test_a_node_may_be_short_of_everything() -> None:
+    cache, pods, _ = following(a_node("n0", cpu="1", pods=1))
+    for name in ("a", "b"):
+        pods.changed(a_pod(name, node="n0", requests={"cpu": "1", "memory": "20Gi"}))
+    assert (cache.state.arrays.free_NR < 0).all()
+    assert cache.overcommitted == 1
+
+
 def test_a_device_may_be_full_where_a_part_of_it_is_claimed() -> None:
     cache, pods, _ = following(a_node("n0", gpus=1))
     whole = {"alibabacloud.com/gpu-milli": "1000", "alibabacloud.com/gpu-count": "1", GPU: "0"}
@@ -316,18 +324,19 @@ def test_changed_nodes_are_told_in_order() -> None:
     assert cache.changed_L.tolist() == [1, 0, 0]  # a ring: the fourth took the place of the first
 
 
-def test_after_a_measurement_no_kept_score_holds() -> None:
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_after_a_measurement_no_kept_score_holds(nodes: int) -> None:
     seen: list[float] = []
 
     def measured(nodes: tuple[Node, ...], node_NF: FloatArray) -> None:
         seen.append(len(nodes))
 
     cache = ClusterCache(measured=measured)
-    NodeFollower(cache).listed([a_node("n0"), a_node("n1")])
+    NodeFollower(cache).listed([a_node(f"n{n}") for n in range(nodes)])
     cache.refresh()
     before = cache.changes
     cache.measure()
-    assert seen == [0, 2, 2]
+    assert seen == [0, nodes, nodes]
     assert cache.changes - before > len(cache.changed_L)  # more than the ring remembers
 
 
