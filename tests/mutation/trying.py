@@ -90,8 +90,8 @@ class _Loader(SourceFileLoader):
         super().__init__(name, str(path))
         self.source = source.encode()
 
-    def get_data(self, path: str) -> bytes:  # type: ignore[override]
+    def get_data(self, path: str) -> bytes:
         return self.source
 
-    def path_stats(self, path: str) -> dict[str, float]:  # type: ignore[override]
+    def path_stats(self, path: str) -> dict[str, float]:
         raise OSError("no bytecode of the file as it is")
