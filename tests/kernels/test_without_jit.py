@@ -18,6 +18,7 @@ QUICK = [
     "kernels/test_feasibility_and_devices.py",
     "kernels/test_neighbours.py",
     "kernels/test_dense.py",
+    "kernels/test_inputs.py",
     "kernels/test_meters.py",
     "kernels/test_typical_pods.py",
     "kernels/test_go_random.py",
