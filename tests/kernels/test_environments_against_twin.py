@@ -14,7 +14,15 @@ from pilotage.envs.vector import VectorCluster
 from pilotage.kernels.devices import BEST, choose_devices
 from pilotage.kernels.env_figures import OBJECTIVES
 from pilotage.kernels.env_state import FIGURES, NODES, POD, PODS, SEED
-from pilotage.kernels.features import GANG_IN_RACK, GANG_IN_ZONE, GANG_ON_NODE, LOAD, NODE_FEATURES, encode_all
+from pilotage.kernels.features import (
+    GANG_IN_RACK,
+    GANG_IN_ZONE,
+    GANG_ON_NODE,
+    LOAD,
+    NODE_FEATURES,
+    POD_GANG_PLACED,
+    encode_all,
+)
 from pilotage.kernels.inputs import encode_inputs
 from pilotage.model.errors import InputError
 from pilotage.model.workload import Gang, Pod, Workload
@@ -93,12 +101,13 @@ def assert_features_are(vector: VectorCluster, twin: SlowCluster) -> None:
     copies, due = vector.state_of_copies, int(vector.state_of_copies.counter_X[0, POD])
     fresh_NF = np.zeros_like(copies.node_NF[0])
     encode_all(vector.cluster(0), np.arange(vector.nodes), fresh_NF)
+    gang = twin.pods[due].gang
+    mates = [twin.nodes[at] for p, at in enumerate(twin.node_P) if gang and at >= 0 and twin.pods[p].gang == gang]
+    assert copies.pod_F[0, POD_GANG_PLACED] == len(mates)
     for n, machine in enumerate(twin.machines()):
         row = copies.node_NF[0, n]
         if vector.cluster(0).capacity_NR[n, 2] > 0:
             assert row[OWN_COLUMNS].tolist() == fresh_NF[n, OWN_COLUMNS].tolist()
-        gang = twin.pods[due].gang
-        mates = [twin.nodes[at] for p, at in enumerate(twin.node_P) if gang and at >= 0 and twin.pods[p].gang == gang]
         apart = [distance(machine.node, mate) for mate in mates]
         counted = [sum(d <= furthest for d in apart) for furthest in range(3)]
         assert row[[GANG_ON_NODE, GANG_IN_RACK, GANG_IN_ZONE]].tolist() == counted

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.gang.controllers import DynamicMpc, DynamicWindow, EqualSplit, Exppo, StaticExact, StaticMpc
+from pilotage.gang.controllers import (
+    DynamicMpc,
+    DynamicWindow,
+    EqualSplit,
+    Exppo,
+    StaticExact,
+    StaticMpc,
+)
+from pilotage.gang.dividing import even_units
 from pilotage.gang.problem import Budget, Problem
 from pilotage.kernels.gang_control import plan_windows
 from pilotage.kernels.gang_division import Room, window_index
@@ -125,3 +133,12 @@ def test_static_controller_divides_every_so_many_steps(problem: Problem, window:
         assert course.unit_TJ[t].tolist() == twin.greedy(seconds, problem.tasks, 0, window, problem.units)
         actual = forecast(problem.actual_TJC[t][None])
         assert course.seconds_T[t] == twin.superstep(actual, 0, course.unit_TJ[t].tolist())
+
+
+@given(problem=problems())
+@checked(40)
+def test_a_constant_division_takes_as_long_as_its_slowest_task(problem: Problem) -> None:
+    course, unit_J = EqualSplit().run(problem), even_units(problem.room)
+    assert (course.unit_TJ == unit_J).all()
+    slowest = [max(row_C[units] for row_C, units in zip(table, unit_J, strict=True)) for table in problem.actual_TJC]
+    assert course.seconds_T.tolist() == slowest

@@ -303,11 +303,11 @@ def test_all_labels_of_a_node_are_kept() -> None:
 def test_what_is_kept_for_other_nodes_holds_no_more() -> None:
     cache, _, _ = following(a_node("n0"))
     epoch = cache.epoch
-    cache.put_node(Node("n0", 8000, 32 * 2**30))
+    cache.put_node(Node("n0", 9000, 32 * 2**30))
     cache.refresh()
     assert cache.epoch > epoch
     epoch = cache.epoch
-    cache.put_node(Node("n0", 8000, 32 * 2**30))  # as it is
+    cache.put_node(Node("n0", 9000, 32 * 2**30))  # as it is
     cache.refresh()
     assert cache.epoch == epoch
     cache.set_nodes([Node("other", 1000, 1)])
