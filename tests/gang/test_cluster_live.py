@@ -219,15 +219,15 @@ async def cluster_at_work(lab: Lab, kubelet: Kubelet) -> AsyncIterator[None]:
             await playing
 
 
-def run_of_job(path: Path, place: ClusterPlace, supersteps: int, strategy: str = "pilotage") -> RealRun:
-    return RealRun(read_job(path), path, strategy, supersteps, Limits(), quotas=False, zookeeper=None, place=place)
+def run_of_job(path: Path, place: ClusterPlace, supersteps: int) -> RealRun:
+    return RealRun(read_job(path), path, "pilotage", supersteps, Limits(), quotas=False, zookeeper=None, place=place)
 
 
 async def run_on_cluster(
-    lab: Lab, path: Path, kubelet: Kubelet, place: ClusterPlace, supersteps: int, strategy: str = "pilotage"
+    lab: Lab, path: Path, kubelet: Kubelet, place: ClusterPlace, supersteps: int
 ) -> list[Superstep]:
     async with cluster_at_work(lab, kubelet):
-        return await asyncio.to_thread(run_of_job(path, place, supersteps, strategy).execute, path.parent / "out")
+        return await asyncio.to_thread(run_of_job(path, place, supersteps).execute, path.parent / "out")
 
 
 def place_in(lab: Lab, namespace: str, resize_seconds: float = 60.0) -> ClusterPlace:
@@ -406,8 +406,8 @@ def test_a_resize_that_is_never_carried_out_ends_the_job_with_the_reason(native_
         kubelet = Kubelet(client, namespace, tmp_path, resizes=False)
         place = place_in(native_lab, namespace, resize_seconds=0.0)  # less than any kubelet needs
         with pytest.raises(MeetingError, match=r"has not got its .* milli CPU: the kubelet says nothing"):
-            # Ours would not divide again where that was found to take long.
-            await run_on_cluster(native_lab, path, kubelet, place, 8, "static-mpc(1)")
+            # As many as there are: where a division was found to take long, the next one comes late.
+            await run_on_cluster(native_lab, path, kubelet, place, 40)
 
         async def nothing_left() -> bool | None:
             left, _ = await client.list_all(f"/api/v1/namespaces/{namespace}/pods")
