@@ -23,6 +23,7 @@ class Mixture:
     cache: ClusterCache
     given: WorkloadMix | None = None
     _pods: Counter[PodShape] = field(default_factory=Counter)  # when it was taken
+    _total: int = 0  # of them: this is asked for before every decision
     _arrived: int = 0  # pods, when it was last looked at
     _cluster: tuple[tuple[str, ...], ClusterSize] | None = None
     _epoch: int = -1
@@ -37,7 +38,7 @@ class Mixture:
         return self.given is None and (self._grown() or self._drifted())
 
     def _grown(self) -> bool:
-        return len(self.cache.pods) > GROWTH * max(self._pods.total(), 10)
+        return len(self.cache.pods) > GROWTH * max(self._total, 10)
 
     def _drifted(self) -> bool:
         """Looked at only when as many pods have come as there are: counting them all takes a while."""
@@ -47,7 +48,7 @@ class Mixture:
         now = self._shapes()
         if not now or not self._pods:
             return bool(now)
-        stayed = sum(min(count / now.total(), self._pods[shape] / self._pods.total()) for shape, count in now.items())
+        stayed = sum(min(count / now.total(), self._pods[shape] / self._total) for shape, count in now.items())
         return 1 - stayed > DRIFT
 
     def take(self) -> WorkloadMix:
@@ -55,6 +56,7 @@ class Mixture:
         state = self.cache.state
         self._cluster, self._arrived = (state.models, ClusterSize.of(state)), self.cache.arrived
         self._pods = self._shapes()
+        self._total = self._pods.total()
         return self.now()
 
     def now(self) -> WorkloadMix:
