@@ -29,7 +29,6 @@ PLACE = Path(__file__).resolve().parent.parent.parent / "experiments"
 FOLDERS = sorted(path.name for path in PLACE.iterdir() if path.is_dir())
 WITH_SCENARIO = [name for name in FOLDERS if (PLACE / name / "scenario.yaml").exists()]
 AFRESH = 3  # rows of each table that are run again
-FAULTY_KINDS = ("plugin", "extender-score", "extender-gpu")  # what asks the service
 COMMANDS = ("compare", "evaluate", "gang", "lab")
 GROUPS = ("gang", "lab")
 
@@ -117,26 +116,6 @@ def test_some_stored_rows_afresh(openb_data: Path) -> None:
                 assert figures[key] == row[key], (name, row["trace"], row["policy"], row["seed"], key)
             compared += 1
     assert compared >= AFRESH
-
-
-def test_faults_of_the_service_stop_no_pod_in_the_stored_table() -> None:
-    path = PLACE / "service-faults" / "faults.csv"
-    if not path.exists():
-        pytest.skip("not measured yet")
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    faults = {kind: {row["fault"] for row in rows if row["kind"] == kind} for kind in FAULTY_KINDS}
-    common = {"killed", "paused", "garbage", "late", "wrong-nodes", "not-a-number", "huge", "tls-expired"}
-    assert all(common <= found for found in faults.values())
-    assert {int(row["pods"]) for row in rows} == {1000}
-    for row in rows:
-        bad = (row["unschedulable"], row["restarts"], row["placed_without_device"])
-        assert bad == ("0", "0", "0"), row
-        # A pod with a GPU share is tried again after a pause of up to 10 s.
-        assert float(row["recovery_seconds"]) < (20 if row["kind"] == "extender-gpu" else 10)
-        counted = sum(int(one.partition("=")[2]) for one in row["fallbacks"].split())
-        if row["kind"] == "plugin" or (row["kind"] == "extender-score" and row["fault"] != "wrong-nodes"):
-            assert counted == 1000
 
 
 # What gathers results

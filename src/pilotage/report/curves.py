@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pilotage.model.workload import FloatArray
-from pilotage.report.drawing import COLOURS, Figure, axis, colour_of, packed, shown_name
+from pilotage.report.drawing import COLOURS, Figure, axis, band, colour_of, packed, shown_name
 from pilotage.report.section import Section
 from pilotage.sim.results import Curve
 
@@ -93,20 +93,8 @@ def _curve(section: Section, policy: str, grid_L: FloatArray, own_KL: FloatArray
     }
     if len(own_KL) < 2:
         return [line]
-    band = {
-        "type": "scatter",
-        "mode": "lines",
-        "legendgroup": shown_name(policy),
-        "x": packed(np.concatenate([grid_L, grid_L[::-1]])),
-        "y": packed(np.concatenate([own_KL.max(axis=0), own_KL.min(axis=0)[::-1]])),
-        "fill": "toself",
-        "fillcolor": colour,
-        "opacity": 0.2,
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
-    return [band, line]
+    low_L, high_L = own_KL.min(axis=0), own_KL.max(axis=0)
+    return [band(grid_L, low_L, high_L, colour, legendgroup=shown_name(policy)), line]
 
 
 def _limits(section: Section, grid_L: FloatArray) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pilotage.model.workload import FloatArray
 from pilotage.report.markup import safe_json, text
 from pilotage.report.section import Section
 
@@ -65,3 +66,20 @@ def place(figure: Figure, name: str) -> str:
         f'<div class="plot" id="{name}" role="img" aria-label="{title}. {caption}" style="{height}"></div>'
         f'<script type="application/json" id="{name}-data">{data}</script></figure>'
     )
+
+
+def band(place_L: FloatArray, low_L: FloatArray, high_L: FloatArray, colour: str, **more: str) -> dict[str, Any]:
+    """The area between two curves, behind the lines."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": packed(np.concatenate([place_L, place_L[::-1]])),
+        "y": packed(np.concatenate([high_L, low_L[::-1]])),
+        "fill": "toself",
+        "fillcolor": colour,
+        "opacity": 0.2,
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+        **more,
+    }

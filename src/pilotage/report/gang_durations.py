@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.console import Group
 from rich.text import Text
 
 from pilotage.gang.monotone_durations import Choice, interval_factor
 from pilotage.gang.profiling import Spread
-from pilotage.report.drawing import COLOURS, Figure, axis, packed, shown_name
+from pilotage.report.drawing import COLOURS, Figure, axis, band, packed, shown_name
 from pilotage.report.gang_tables import new_table
 from pilotage.report.markup import Cell, table, text
 
@@ -64,20 +63,8 @@ def durations_figure(choice: Choice, task: str, own: Spread) -> Figure:
     for number, s in enumerate(sorted({0, len(own.size_S) // 2, len(own.size_S) - 1})):
         seconds_C = choice.model.grid(j, own.size_S[s : s + 1], own.share_C)[0]
         colour, shares = f"--policy-{number % COLOURS}", packed(own.share_C)
-        around = np.concatenate([seconds_C / factor, (seconds_C * factor)[::-1]])
         traces += [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": packed(np.concatenate([own.share_C, own.share_C[::-1]])),
-                "y": packed(around),
-                "fill": "toself",
-                "fillcolor": colour,
-                "opacity": 0.2,
-                "line": {"width": 0},
-                "hoverinfo": "skip",
-                "showlegend": False,
-            },
+            band(own.share_C, seconds_C / factor, seconds_C * factor, colour),
             {
                 "type": "scatter",
                 "mode": "lines",
