@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.kernels.choosing import BY_BLOCKS, BY_SCAN, empty_cache, weighted_total
+from pilotage.kernels.choosing import BY_MAXIMA, BY_SCAN, empty_cache, weighted_total
 from pilotage.kernels.episode import run_episode
 from pilotage.kernels.meters import AMOUNTS, DEVICES_USED, GPU_USED, NODES_USED
 from pilotage.kernels.scene import POD_STATES
@@ -278,11 +278,11 @@ def many_shapes(draw: st.DrawFn) -> tuple[list[Node], Workload]:
 @pytest.mark.parametrize(
     ("names_and_weights", "modes"),
     [
-        ((("fgd@1",), (1.0,)), (BY_BLOCKS, BY_SCAN)),
-        ((("best-fit@1",), (1.0,)), (BY_BLOCKS, BY_SCAN)),
-        ((("round-robin@1",), (1.0,)), (BY_BLOCKS, BY_SCAN)),
+        ((("fgd@1",), (1.0,)), (BY_MAXIMA, BY_SCAN)),
+        ((("best-fit@1",), (1.0,)), (BY_MAXIMA, BY_SCAN)),
+        ((("round-robin@1",), (1.0,)), (BY_MAXIMA, BY_SCAN)),
         (NEAR_SUM, (BY_SCAN,)),
-        (PLAIN_SUM, (BY_BLOCKS, BY_SCAN)),
+        (PLAIN_SUM, (BY_MAXIMA, BY_SCAN)),
         (MINMAX_SUM, (BY_SCAN,)),
     ],
     ids=["fgd", "best-fit", "round-robin", "near sum", "plain sum", "minmax sum"],

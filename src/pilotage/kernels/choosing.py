@@ -1,8 +1,8 @@
 """From scores to one node: the highest total, the lowest index among equals.
 
 Nodes are kept in the order that breaks ties, so "first" is "lowest rank". Scores of a (shape, node) pair are kept
-until the node changes. Each pair is brought up to date only when its shape is asked for next, and a table of block
-maxima answers without looking at every node: a decision costs the changed nodes, not all of them.
+until the node changes. Each pair is brought up to date only when its shape is asked for next, and a tree of maxima
+answers without looking at every node: a decision costs the changed nodes, not all of them.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import numpy as np
 from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.kernels.feasibility import FITS, ShapeArrays, obstacle
 from pilotage.kernels.fragmentation import Typical
+from pilotage.kernels.maxima import LOWEST, find_maxima, first_highest, follow_change, level_starts, whole_groups
 from pilotage.kernels.prices import STANDING, priced_best_device, stand
 from pilotage.kernels.scoring import FLEETING, PRICED, fleeting_score, score_node
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
 
-INFEASIBLE = -np.inf
+INFEASIBLE = LOWEST
 CACHE_BYTES = 256 * 1024 * 1024
 MIN_ROWS = 4
-MANY_NODES = 20_000
 
 # How rows become a decision.
-BY_BLOCKS, BY_SCAN = range(2)
+BY_MAXIMA, BY_SCAN = range(2)
 
 
 class Rules(NamedTuple):
@@ -46,8 +46,9 @@ class ScoreCache(NamedTuple):
     shape_C: IntArray
     asked_C: IntArray  # when the row was last asked for
     seen_C: IntArray  # number of changes the row has taken in
-    score_CKN: FloatArray  # BY_BLOCKS: one plane with the weighted sum; BY_SCAN: one plane per rule
-    block_CB: FloatArray  # maxima of blocks of nodes
+    score_CKN: FloatArray  # BY_MAXIMA: one plane with the weighted sum; BY_SCAN: one plane per rule
+    maxima_CT: FloatArray  # of the rows (kernels.maxima)
+    start_L: IntArray  # of their levels
     changed_L: IntArray  # ring of changed nodes
     newest_N: IntArray  # number of each node's newest change
     counters_2: IntArray  # changes so far, questions so far
@@ -57,21 +58,23 @@ class ScoreCache(NamedTuple):
 
 
 def choosing_mode(scopes_node: bool, minmax_K: BoolArray) -> int:
-    """Block maxima hold only where totals do not depend on other nodes; one normalised rule alone keeps its order."""
-    return BY_BLOCKS if scopes_node and (len(minmax_K) == 1 or not minmax_K.any()) else BY_SCAN
+    """Maxima hold only where totals do not depend on other nodes; one normalised rule alone keeps its order."""
+    return BY_MAXIMA if scopes_node and (len(minmax_K) == 1 or not minmax_K.any()) else BY_SCAN
 
 
 def empty_cache(nodes: int, shapes: int, rules: Rules | None, cache_bytes: int = CACHE_BYTES) -> ScoreCache:
     """Room for the scores of `rules`; without rules only the list of changes is of use."""
-    planes = 1 if rules is None or rules.mode == BY_BLOCKS else len(rules.rule_K)
+    planes = 1 if rules is None or rules.mode == BY_MAXIMA else len(rules.rule_K)
     rows = 1 if rules is None else min(shapes, max(MIN_ROWS, cache_bytes // (8 * planes * max(nodes, 1))))
+    start_L = level_starts(nodes)
     return ScoreCache(
         row_S=np.full(shapes, -1, np.int64),
         shape_C=np.full(rows, -1, np.int64),
         asked_C=np.zeros(rows, np.int64),
         seen_C=np.zeros(rows, np.int64),
-        score_CKN=np.full((rows, planes, nodes), INFEASIBLE),
-        block_CB=np.full((rows, -(-nodes >> block_bits(nodes))), INFEASIBLE),
+        score_CKN=np.full((rows, planes, whole_groups(nodes)), INFEASIBLE),
+        maxima_CT=np.full((rows, start_L[-1]), INFEASIBLE),
+        start_L=start_L,
         changed_L=np.zeros(max(nodes, 1), np.int64),
         newest_N=np.zeros(nodes, np.int64),
         counters_2=np.zeros(2, np.int64),
@@ -79,13 +82,6 @@ def empty_cache(nodes: int, shapes: int, rules: Rules | None, cache_bytes: int =
         standing_NX=np.zeros((nodes, STANDING)),
         standing_of_N=np.full(nodes, -1, np.int64),
     )
-
-
-@kernel
-def block_bits(nodes: int) -> int:
-    """A block has two to the power of this many nodes: who changes is often the best of its block, and all others of it
-    are looked at then; the maxima of all blocks are looked at for every decision."""
-    return 4 if nodes < MANY_NODES else 7
 
 
 @inlined_inner
@@ -104,8 +100,8 @@ def choose_node(
     cache.counters_2[1] += 1
     c = row_of(cache, s)
     refresh(cluster, shapes, s, node_NF, rules, cache, c)
-    if rules.mode == BY_BLOCKS:
-        return best_by_blocks(cache.score_CKN[c, 0], cache.block_CB[c])
+    if rules.mode == BY_MAXIMA:
+        return first_highest(cache.score_CKN[c, 0], cache.maxima_CT[c], cache.start_L)
     for k in range(rules.rule_K.shape[0]):
         rule, score_N = rules.rule_K[k], cache.score_CKN[c, k]
         if rule in FLEETING:  # what the row holds is only who is a candidate
@@ -140,14 +136,14 @@ def refresh(
     nodes, changes, seen = cache.newest_N.shape[0], cache.counters_2[0], cache.seen_C[c]
     cache.seen_C[c] = changes
     everything = seen < 0 or changes - seen > nodes
-    score_KN, block_B = cache.score_CKN[c], cache.block_CB[c]
+    score_KN, maxima_T = cache.score_CKN[c], cache.maxima_CT[c]
     place = 0 if everything else seen % nodes
     for i in range(nodes if everything else changes - seen):
         n = i if everything else cache.changed_L[place]
         place = place + 1 if place + 1 < nodes else 0
         if cache.newest_N[n] <= seen if everything else cache.newest_N[n] != seen + i + 1:
             continue  # unchanged, or changed again later: once is enough
-        before, total = score_KN[0, n], 0.0
+        total = 0.0
         fits = obstacle(cluster, shapes, s, n) == FITS
         for k in range(rules.rule_K.shape[0]):
             value = INFEASIBLE
@@ -155,17 +151,18 @@ def refresh(
                 value = priced_score(cluster, shapes, s, node_NF, rules, cache, n)
             elif fits:
                 value = score_node(rules.rule_K[k], rules.typical, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND)
-            if rules.mode == BY_BLOCKS:
+            if rules.mode == BY_MAXIMA:
                 total += rules.weight_K[k] * value
             else:
                 score_KN[k, n] = value
-        if rules.mode == BY_BLOCKS:
-            score_KN[0, n] = total if fits else INFEASIBLE
-            if not everything:
-                update_block(score_KN[0], block_B, n, before)
-    if everything and rules.mode == BY_BLOCKS:
-        for b in range(block_B.shape[0]):
-            block_B[b] = block_maximum(score_KN[0], b)
+        if rules.mode == BY_MAXIMA:
+            total = total if fits else INFEASIBLE
+            if score_KN[0, n] != total:
+                score_KN[0, n] = total
+                if not everything:
+                    follow_change(score_KN[0], maxima_T, cache.start_L, n)
+    if everything and rules.mode == BY_MAXIMA:
+        find_maxima(score_KN[0], maxima_T, cache.start_L)
 
 
 @inlined_inner
@@ -178,38 +175,6 @@ def priced_score(
         cache.standing_of_N[n] = cache.newest_N[n]
         stand(rules.prices, node_NF, n, stands_X)
     return priced_best_device(rules.prices, shapes.pod_SF, s, node_NF, n, cluster.device_left_ND, stands_X)[0]
-
-
-@inlined_inner
-def update_block(score_N: FloatArray, block_B: FloatArray, n: int, before: float) -> None:
-    b = n >> block_bits(score_N.shape[0])
-    if score_N[n] >= block_B[b]:
-        block_B[b] = score_N[n]
-    elif before == block_B[b]:
-        block_B[b] = block_maximum(score_N, b)
-
-
-@inlined_inner
-def block_maximum(score_N: FloatArray, b: int) -> float:
-    bits = block_bits(score_N.shape[0])
-    highest = INFEASIBLE
-    for n in range(b << bits, min((b + 1) << bits, score_N.shape[0])):
-        highest = max(highest, score_N[n])
-    return highest
-
-
-@inlined_inner
-def best_by_blocks(score_N: FloatArray, block_B: FloatArray) -> int:
-    best = 0
-    for b in range(1, block_B.shape[0]):
-        if block_B[b] > block_B[best]:
-            best = b
-    if block_B[best] == INFEASIBLE:
-        return -1
-    n = best << block_bits(score_N.shape[0])
-    while score_N[n] != block_B[best]:
-        n += 1
-    return n
 
 
 @inlined_inner

@@ -165,8 +165,8 @@ def best_share_device(
     best, device = -1e300, -1
     for d in range(count):
         left = left_ND[n, d]
-        if left < milli:
-            continue
+        if left < milli or (d > 0 and left == left_ND[n, d - 1]):
+            continue  # does not fit, or is worth what its neighbour is, which comes first
         rest = left - milli
         change = prices[DEVICE + rest] - prices[DEVICE + left] + per_milli * rest
         if left == 1000:
@@ -182,13 +182,18 @@ def several_devices(
 ) -> float:
     """Change of value when a pod takes whole devices, or parts of several."""
     count, idle = int(node_NF[n, GPU_COUNT]), int(node_NF[n, GPU_IDLE])
-    mask = fullest_devices(left_ND[n], count, milli, wanted)
     change, opened = 0.0, 0
-    for d in range(count):
-        if (mask >> d) & 1:
-            left = left_ND[n, d]
-            opened += left == 1000
-            change += prices[DEVICE + left - milli] - prices[DEVICE + left]
+    if milli >= 1000:  # idle devices, which are all alike
+        opened = wanted
+        for _ in range(wanted):
+            change += prices[DEVICE] - prices[DEVICE + 1000]
+    else:
+        mask = fullest_devices(left_ND[n], count, milli, wanted)
+        for d in range(count):
+            if (mask >> d) & 1:
+                left = left_ND[n, d]
+                opened += left == 1000
+                change += prices[DEVICE + left - milli] - prices[DEVICE + left]
     worth = IDLE_DEVICES + IDLE_ROW * count + idle
     change += prices[worth - opened] - prices[worth]
     return change - prices[first + IDLE] * opened / MOST_DEVICES

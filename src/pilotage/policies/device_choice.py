@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pilotage.kernels import scoring
-from pilotage.kernels.choosing import BY_BLOCKS, Rules
+from pilotage.kernels.choosing import BY_MAXIMA, Rules
 from pilotage.kernels.fragmentation import Typical
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.policies.api import (
@@ -74,5 +74,5 @@ class DeviceChoice(ScoresOf):
         ask(self.policy, batch, out_BN, device_BN)
         device_BN[:] = -1
         if self.device_rule == "fgd":
-            fgd = Rules(np.array([scoring.FGD]), np.ones(1), np.array([False]), BY_BLOCKS, self._typical, NO_PRICES)
+            fgd = Rules(np.array([scoring.FGD]), np.ones(1), np.array([False]), BY_MAXIMA, self._typical, NO_PRICES)
             score_by_rules(fgd, batch, np.empty_like(out_BN), device_BN)

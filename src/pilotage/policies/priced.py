@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pilotage.kernels import scoring
-from pilotage.kernels.choosing import BY_BLOCKS, Rules
+from pilotage.kernels.choosing import BY_MAXIMA, Rules
 from pilotage.kernels.prices import (
     CPU_LEFT,
     CPU_PER_GPU,
@@ -224,7 +224,7 @@ class Priced:
     @property
     def rules(self) -> Rules:
         rule_K, plain_K = np.array([scoring.PRICED]), np.array([False])
-        return Rules(rule_K, np.ones(1), plain_K, BY_BLOCKS, NOTHING_TYPICAL, self.prices)
+        return Rules(rule_K, np.ones(1), plain_K, BY_MAXIMA, NOTHING_TYPICAL, self.prices)
 
     def score(self, batch: DecisionBatch, out_BN: FloatArray, device_BN: IntArray) -> None:
         score_by_rules(self.rules, batch, out_BN, device_BN)
