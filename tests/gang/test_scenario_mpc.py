@@ -97,8 +97,9 @@ def test_sweeps_are_what_single_comparisons_are(job: Job, outlook: Outlook) -> N
     for length in (7, 30):
         alone = replace(comparison, length=length)
         assert comparison.sweep("length", (length,), outlook, whole)[length] == mean_totals(alone.runs(outlook))
-    windows = comparison.sweep("window", (3,), outlook, whole)[3]
-    assert list(windows) == ["dynamic-mpc(3)", "pilotage(3)"]
+    windows = comparison.sweep("window", (2, 3), outlook, whole)
+    assert [list(totals) for totals in windows.values()] == [["dynamic-mpc(W)", "pilotage(W)"]] * 2  # curves, not dots
+    assert windows[2]["dynamic-mpc(W)"] == mean_totals(comparison.runs(outlook))["dynamic-mpc(2)"]
     assert list(comparison.sweep("tasks", (2,), outlook, whole)[2]) == ["dynamic-mpc(2)", "pilotage"]
     with pytest.raises(InputError, match="4 tasks; expected at most 3"):
         comparison.sweep("tasks", (4,), outlook, whole)
