@@ -18,7 +18,8 @@ from pilotage.gang.record import Superstep
 from pilotage.gang.runs import GangRun
 from pilotage.sim.statistics import interval
 
-SIDE_BY_SIDE = 4  # strategies in one table
+WIDTH = 76  # of a table without the rules at its sides
+LEAST_WIDTH = 9  # of a column of totals
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -91,15 +92,29 @@ def comparison_table(title: str, runs: Sequence[GangRun], bound: float | None) -
 
 
 def sweep_table(name: str, by_value: Mapping[float, Mapping[str, float]]) -> RenderableType:
-    """Several tables side by side would not fit a terminal: a few strategies in each."""
+    """One table of all would not fit a terminal: as many strategies in each as do."""
     strategies = list(dict.fromkeys(strategy for totals in by_value.values() for strategy in totals))
     tables: list[RenderableType] = []
-    for few in (strategies[k : k + SIDE_BY_SIDE] for k in range(0, len(strategies), SIDE_BY_SIDE)):
+    for few in _side_by_side(strategies, WIDTH - len(name)):
         table = new_table("" if tables else f"Total seconds by {name}", name, *few)
         for value, totals in by_value.items():
             table.add_row(f"{value:g}", *(f"{totals[s]:.1f}" if s in totals else "-" for s in few))
         tables.append(table)
     return Group(*tables)
+
+
+def _side_by_side(names: Sequence[str], room: int) -> list[list[str]]:
+    """Names of columns, cut into tables of at most so many characters; one that is longer has a table to itself."""
+    found: list[list[str]] = []
+    left = 0
+    for name in names:
+        width = max(len(name), LEAST_WIDTH) + 2  # and what is between
+        if not found or width > left:
+            found.append([])
+            left = room
+        found[-1].append(name)
+        left -= width
+    return found
 
 
 def training_table(trainings: Sequence[Mapping[str, object]]) -> RenderableType:
