@@ -62,7 +62,8 @@ def compare(
         if data is None:
             raise InputError("is missing", field="--data", expected="the directory of the published data")
         if forecaster is None:
-            for name, given in (("--strategies", strategies), ("--sweep", sweep), ("--supersteps", supersteps)):
+            fixed = {"--strategies": strategies, "--sweep": sweep, "--supersteps": supersteps, "--seeds": seeds}
+            for name, given in (fixed | {"--perfect": perfect}).items():
                 if given:
                     raise InputError("has no effect on the published table", field=name, expected="--forecaster too")
             _published(data, out, as_json=as_json)
@@ -78,7 +79,9 @@ def job_of(file: Path | None, data: Path | None, forecaster: str | None) -> Job:
 
     if forecaster is not None:
         forecaster_by_name(forecaster)
-    if data is not None and forecaster is not None and file is None:
+    if data is not None and file is not None:
+        raise InputError("is of the published job", field="--data", expected="a job file or --data, not both")
+    if data is not None and forecaster is not None:
         return published_job(data, forecaster)
     if file is None:
         raise InputError("nothing to compare", expected="a job file, or --published --data DIR")

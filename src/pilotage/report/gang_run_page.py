@@ -50,13 +50,14 @@ def _beside(facts: Mapping[str, object]) -> str:
 
 
 def _line(name: str, steps: Sequence[Superstep], values: Sequence[float], number: int, **more: Any) -> dict[str, Any]:
+    own = {"color": f"--policy-{number % COLOURS}"} | more.pop("line", {})
     return {
         "type": "scatter",
         "mode": "lines",
         "name": shown_name(name),
         "x": [step.superstep for step in steps],
         "y": list(values),
-        "line": {"color": f"--policy-{number % COLOURS}"},
+        "line": own,
         **more,
     }
 
@@ -77,8 +78,10 @@ def _durations(steps: Sequence[Superstep]) -> Figure:
 
 
 def _shares(steps: Sequence[Superstep]) -> Figure:
+    """As steps: a share is the same until the next division."""
+    shaped = {"stackgroup": "shares", "line": {"width": 0.5, "shape": "hv"}}
     traces = [
-        _line(task, steps, [s.shares[task] / 1000 for s in steps], j, stackgroup="shares")
+        _line(task, steps, [s.shares[task] / 1000 for s in steps], j, **shaped)
         for j, task in enumerate(steps[0].shares)
     ]
     return Figure("Shares", "CPU of the tasks.", traces, {"xaxis": axis("superstep"), "yaxis": axis("CPU")})
