@@ -49,7 +49,7 @@ def learned(directory: Path, baseline: Path) -> list[dict[str, object]]:
     others = totals_of(baseline)
     for (sweep, value), totals in totals_of(directory).items():
         own = [total for name, total in totals.items() if name.startswith(LEARNED)]
-        mean, low, high = interval(own)
+        mean = interval(own)
         best = best_mpc(others[sweep, value])
         rows.append(
             {
@@ -58,9 +58,9 @@ def learned(directory: Path, baseline: Path) -> list[dict[str, object]]:
                 "best_dynamic_mpc": best,
                 "best_dynamic_mpc_total": round(others[sweep, value][best], 2),
                 "trainings": len(own),
-                "learned_mean": round(mean, 2),
-                "learned_low": round(low or mean, 2),
-                "learned_high": round(high or mean, 2),
+                "learned_mean": round(mean.mean, 2),
+                "learned_low": None if mean.low is None else round(mean.low, 2),
+                "learned_high": None if mean.high is None else round(mean.high, 2),
                 "learned_worst": round(max(own), 2),
                 "not_worse": max(own) <= others[sweep, value][best],
             }

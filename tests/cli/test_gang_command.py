@@ -31,6 +31,9 @@ def test_the_published_table(gang_data: Path, tmp_path: Path) -> None:
         ((), "nothing to compare"),
         (("--published",), "--data: is missing"),
         (("--published", "--data", "nowhere"), "nowhere/workload_profiling.csv: cannot be read"),
+        (("--published", "--data", "nowhere", "--seeds", "1"), "--seeds: has no effect on the published table"),
+        (("--published", "--data", "nowhere", "--perfect"), "--perfect: has no effect on the published table"),
+        (("job.yaml", "--data", "nowhere"), "--data: is of the published job; expected a job file or --data, not both"),
     ],
 )
 def test_what_is_missing_is_said(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:

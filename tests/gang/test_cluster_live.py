@@ -35,8 +35,10 @@ from pilotage.kube.access import read_kubeconfig
 from pilotage.kube.client import STRATEGIC_PATCH, Client, Json
 from pilotage.kube.errors import KubeError, UnreachableError
 from pilotage.kube.gang_pods import create_gang, delete_gang, group_form, in_force, resize_refused
+from pilotage.kube.watch import Informer
 from pilotage.lab.components import LabSettings
 from pilotage.lab.controlplane import Lab, in_lab
+from pilotage.lab.faults.history import History, Stay
 from pilotage.lab.nodes import add, numbered
 from pilotage.model.clock import SystemClock
 from pilotage.model.cluster import Node
@@ -76,44 +78,56 @@ async def bound_in(client: Client, namespace: str) -> set[str]:
     return {one["metadata"]["name"] for one in found if one["spec"].get("nodeName")}
 
 
-async def whole_gang(client: Client, namespace: str) -> str | None:
-    """The gang that is bound whole; pods of two gangs at once are a failure."""
-    bound = await bound_in(client, namespace)
-    gangs = {name.partition("-")[0] for name in bound}
-    assert len(gangs) <= 1, f"half of both: {sorted(bound)}"
-    return gangs.pop() if len(bound) == 3 else None
-
-
 async def admit_two(client: Client, namespace: str, rounds: int) -> list[str]:
-    """Two gangs of three pods on nodes with room for four, again and again; who came first."""
+    """Two gangs of three pods on nodes with room for four, again and again; who came first.
+
+    A watch has every binding in the order of the API server's versions, so not a moment is missed.
+    """
     await add(client, numbered(Node("node", 8_000, 32 * 2**30, labels=(("lane", namespace),)), 2, namespace))
-    first_ones = []
-    for number in range(rounds):
-        names = {gang: [f"{gang}-{number}-{k}" for k in range(3)] for gang in ("a", "b")}
-        manifests = {
-            gang: [pod(name, scheduler="pilotage", cpu="4", nodeSelector={"lane": namespace}) for name in own]
-            for gang, own in names.items()
-        }
-        await asyncio.gather(
-            *(create_gang(client, namespace, f"{gang}-{number}", own) for gang, own in manifests.items())
-        )
-        first = await eventually(lambda: whole_gang(client, namespace), "one gang is bound whole")
-        await delete_gang(client, namespace, f"{first}-{number}", names[first])
-        second = "b" if first == "a" else "a"
+    history = History(SystemClock())
+    watching = asyncio.create_task(Informer(client, f"/api/v1/namespaces/{namespace}/pods", history).run())
+    try:
+        return [await admit_both(client, namespace, f"round-{number}", history) for number in range(rounds)]
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
-        async def other_runs(wanted: frozenset[str] = frozenset(names[second])) -> bool | None:
-            return True if await bound_in(client, namespace) == wanted else None
 
-        await eventually(other_runs, "then the other one")
-        await delete_gang(client, namespace, f"{second}-{number}", names[second])
+async def admit_both(client: Client, namespace: str, name: str, history: History) -> str:
+    """One round; which gang came first."""
+    names = {gang: [f"{gang}-{name}-{k}" for k in range(3)] for gang in ("a", "b")}
+    chosen: dict[str, Any] = {"scheduler": "pilotage", "cpu": "4", "nodeSelector": {"lane": namespace}}
+    history.stays.clear()
+    manifests = {gang: [pod(one, **chosen) for one in own] for gang, own in names.items()}
+    await asyncio.gather(*(create_gang(client, namespace, f"{gang}-{name}", own) for gang, own in manifests.items()))
 
-        async def nothing_left() -> bool | None:
-            left, _ = await client.list_all(f"/api/v1/namespaces/{namespace}/pods")
-            return None if left else True
+    async def bound(count: int) -> bool | None:
+        return True if history.bound >= count else None
 
-        await eventually(nothing_left, "both are gone")
-        first_ones.append(first)
-    return first_ones
+    async def gone() -> bool | None:
+        return None if history.pods else True
+
+    await eventually(lambda: bound(3), "one gang is bound whole")
+    first = next(iter(in_order(history)))
+    await delete_gang(client, namespace, f"{first}-{name}", names[first])
+    await eventually(lambda: bound(6), "then the other one")
+    second = "b" if first == "a" else "a"
+    await delete_gang(client, namespace, f"{second}-{name}", names[second])
+    await eventually(gone, "both are gone")
+    assert in_order(history) == [first] * 3 + [second] * 3
+    left = min(stay.until or 0 for stay in history.stays.values() if gang_of(stay) == first)
+    assert left < min(stay.since for stay in history.stays.values() if gang_of(stay) == second)
+    assert not history.moved
+    return first
+
+
+def gang_of(stay: Stay) -> str:
+    return stay.pod.name.partition("-")[0]
+
+
+def in_order(history: History) -> list[str]:
+    """The gangs of all bindings, the first one first."""
+    return [gang_of(stay) for stay in sorted(history.stays.values(), key=lambda stay: stay.since)]
 
 
 def test_of_two_gangs_that_fit_one_at_a_time_one_runs_whole_then_the_other(native_lab: Lab) -> None:

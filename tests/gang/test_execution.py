@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from gang.small_job import write_job
 from pilotage.gang.cluster_crew import initial_shares
@@ -14,7 +15,8 @@ from pilotage.gang.execution import Execution, Limits, Shares
 from pilotage.gang.job import read_job
 from pilotage.gang.meeting import Order, Report
 from pilotage.gang.real_run import predictor
-from pilotage.gang.record import Record
+from pilotage.gang.record import FILE, Record
+from pilotage.model.clock import VirtualClock
 
 RESTART_SECONDS = 0.2
 
@@ -64,6 +66,22 @@ def test_time_to_gather_is_lost_where_a_worker_failed(tmp_path: Path) -> None:
     assert first.events == ("one: the worker died, started again",)
     assert RESTART_SECONDS <= first.lost_seconds <= first.seconds
     assert second.lost_seconds == 0.0
+
+
+def test_a_run_that_is_gone_on_with_says_how_long_it_was_away(tmp_path: Path) -> None:
+    for length, away in ((1, None), (3, 40.0), (3, 50.0)):
+        both, file = DeadAtFirst(), tmp_path / FILE
+        both.restarted = True
+        written = file.stat().st_mtime if away is not None else 0.0
+        record = Record(tmp_path, {}, VirtualClock(written + (away or 0.0)))
+        execution = Execution(("one",), both, both, record, Limits())
+        sizes = np.ones((length, 1))
+        execution.run(lambda t, unit_J: np.zeros(1, np.int64), sizes, lambda t, unit_J: 1.0, Shares(100, 50))
+        record.close()
+    assert [step.interrupted_seconds for step in record.done] == pytest.approx([0.0, 40.0, 0.0], abs=1e-3)
+    assert [step.lost_seconds for step in record.done] == [0.0] * 3
+    said = "the coordinator was started again 40.0 s after superstep 0 was recorded; work since then is done again"
+    assert [tuple(step.events) for step in record.done] == [(), (said,), ()]
 
 
 def test_pods_begin_with_no_more_than_they_may_have(tmp_path: Path) -> None:

@@ -48,6 +48,20 @@ def test_sweeps(name: str, heading: str) -> None:
         assert line(f"{float(row['value']):g}", heading).endswith(wanted)
 
 
+def test_learned_controllers() -> None:
+    trainings = rows("trainings")
+    assert len(trainings) == 10
+    assert all(float(row["seconds"]) < 600 for row in trainings)
+    planned = {row["value"]: float(row["pilotage_total"]) for row in rows("penalties")}
+    for row in rows("learned"):
+        best, mean = float(row["best_dynamic_mpc_total"]), float(row["learned_mean"])
+        half, worst = float(row["learned_high"]) - mean, float(row["learned_worst"])
+        assert (row["trainings"], row["not_worse"]) == ("10", "True")
+        assert worst <= best
+        cells = f"| {best:,.0f} | {planned[row['value']]:,.0f} | {mean:,.0f} ± {half:.0f} | {worst:,.0f} |"
+        assert line(f"{float(row['value']):g}", "## The learned controller").endswith(cells)
+
+
 @pytest.mark.parametrize("name", ["0-399", "600-979"])
 def test_totals(name: str) -> None:
     ours = [float(row["total"]) for row in rows(f"totals-{name}") if row["strategy"] == "pilotage"]

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from pilotage.gang.controllers import EqualSplit, Exppo, StaticMpc
 from pilotage.gang.problem import Problem
-from pilotage.gang.published import HORIZON, LENGTH, PublishedData, equal_as_printed, run_published
+from pilotage.gang.published import (
+    HORIZON,
+    LENGTH,
+    PublishedData,
+    equal_as_printed,
+    published_bound,
+    published_sweeps,
+    run_published,
+)
 from pilotage.gang.runs import carry_out
 from pilotage.kernels.gang_control import plan_windows
 from pilotage.kernels.gang_division import window_index
+from pilotage.report.gang_tables import parity_table
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +37,24 @@ def stored(data: PublishedData) -> Problem:
 
 
 pytestmark = pytest.mark.data
+
+# Seconds without penalties and new divisions, as printed.
+_STATIC = {
+    "stored": (46195.28, 46970.59, 47880.18, 50574.75, 50863.58, 51787.43, 55054.51, 56611.80, 58099.98),
+    "perfect": (41221.58, 42508.69, 43606.13, 44366.03, 45375.09, 47146.89, 47173.10, 47223.89, 49673.65),
+}
+_NEW = (399, 199, 133, 99, 79, 66, 57, 49, 44)
+BARE = {
+    ("exppo", "stored"): (65126.48, 0),
+    **{
+        (f"static-mpc({w})", forecast): (bare, new)
+        for forecast, printed in _STATIC.items()
+        for w, (bare, new) in enumerate(zip(printed, _NEW, strict=True), 1)
+    },
+    ("dynamic-mpc(10)", "stored"): (46497.93, 194),
+    ("dynamic-mpc(10) lp 1", "perfect"): (42697.60, 132),
+    ("dynamic-mpc(10)", "perfect"): (42426.23, 173),
+}
 
 
 def test_durations(data: PublishedData) -> None:
@@ -76,13 +105,21 @@ def test_every_printed_total(data: PublishedData) -> None:
     printed = [row for row in found if row.printed]
     assert len(printed) == 64
     assert [(row.run.strategy, row.run.total, row.printed) for row in printed if not row.equal] == []
+    screen = Console(width=80, record=True, file=StringIO())
+    screen.print(parity_table(found))
+    assert "\N{HORIZONTAL ELLIPSIS}" not in screen.export_text()  # no digit is cut off
     runs = {
         (row.run.strategy, row.run.forecast): row.run for row in found if (row.run.penalty, row.run.length) == (15, 400)
     }
-    assert runs["static-mpc(2)", "stored"].redivisions == 199
-    assert runs["dynamic-mpc(10)", "stored"].redivisions == 194
-    assert runs["dynamic-mpc(10)", "stored"].bare == pytest.approx(46497.93, abs=5e-3)
-    assert runs["dynamic-mpc(10) lp 1", "perfect"].redivisions == 132
+    assert {key: (round(runs[key].bare, 2), runs[key].redivisions) for key in BARE} == BARE
+    sweeps = published_sweeps([row.run for row in found])
+    assert sweeps["window"][3] == {
+        f"{kind}(W)": runs[f"{kind}(3)", "stored"].total for kind in ("static-mpc", "dynamic-mpc", "dynamic-window")
+    }
+    assert list(sweeps["penalty"]) == [5, 15, 25, 45, 65, 95]
+    assert len(sweeps["penalty"][95]) == HORIZON
+    assert list(sweeps["length"]) == list(range(100, 900, 100))
+    assert published_bound(data) == pytest.approx(41064.2, abs=0.05)
 
 
 @pytest.mark.parametrize(("total", "printed"), [(49613.7, "49614"), (50720.89, "50720"), (50953.88, "50953.9")])

@@ -222,6 +222,11 @@ def test_a_coordinator_that_is_killed_goes_on_where_it_was(tmp_path: Path, meeti
     after = steps(out)
     assert after[:3] == before
     assert [step["superstep"] for step in after] == list(range(8))
+    said = str(figures["failures"])
+    assert said.count("the coordinator was started again") == 1
+    assert "after superstep 2 was recorded" in said
+    assert figures["interrupted_seconds"] == pytest.approx(after[3]["interrupted_seconds"], abs=1e-3)
+    assert "because the coordinator ended" in (out / "report.html").read_text()
     nothing_left(job, out, meeting)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from gang.small_job import write_job
 from pilotage.gang.controllers import DynamicMpc
@@ -16,6 +18,7 @@ from pilotage.gang.scenario_mpc import Planner, ScenarioMpc
 from pilotage.gang.strategies import Comparison, mean_totals, parse_strategies, parse_sweep
 from pilotage.gang.window_policy import LearnedWindows
 from pilotage.model.errors import InputError
+from pilotage.report.gang_tables import sweep_table
 
 PENALTIES = (5, 15, 25, 35, 45, 55, 65, 75, 85, 95)
 
@@ -97,11 +100,21 @@ def test_sweeps_are_what_single_comparisons_are(job: Job, outlook: Outlook) -> N
     for length in (7, 30):
         alone = replace(comparison, length=length)
         assert comparison.sweep("length", (length,), outlook, whole)[length] == mean_totals(alone.runs(outlook))
-    windows = comparison.sweep("window", (3,), outlook, whole)[3]
-    assert list(windows) == ["dynamic-mpc(3)", "pilotage(3)"]
+    windows = comparison.sweep("window", (2, 3), outlook, whole)
+    assert [list(totals) for totals in windows.values()] == [["dynamic-mpc(W)", "pilotage(W)"]] * 2  # curves, not dots
+    assert windows[2]["dynamic-mpc(W)"] == mean_totals(comparison.runs(outlook))["dynamic-mpc(2)"]
     assert list(comparison.sweep("tasks", (2,), outlook, whole)[2]) == ["dynamic-mpc(2)", "pilotage"]
     with pytest.raises(InputError, match="4 tasks; expected at most 3"):
         comparison.sweep("tasks", (4,), outlook, whole)
+
+
+def test_sweeps_of_long_names_fit_a_terminal() -> None:
+    names = [f"learned:out/window/seed-{k}" for k in range(5)]
+    screen = Console(width=80, record=True, file=StringIO())
+    screen.print(sweep_table("penalty", {value: dict.fromkeys(names, 12345.6) for value in (5.0, 15.0)}))
+    shown = screen.export_text()
+    assert all(name in shown for name in names)
+    assert shown.count("penalty  learned") == 3  # at most two of them in a table, each with its values
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,8 @@ def compare(
         if data is None:
             raise InputError("is missing", field="--data", expected="the directory of the published data")
         if forecaster is None:
-            for name, given in (("--strategies", strategies), ("--sweep", sweep), ("--supersteps", supersteps)):
+            fixed = {"--strategies": strategies, "--sweep": sweep, "--supersteps": supersteps, "--seeds": seeds}
+            for name, given in (fixed | {"--perfect": perfect}).items():
                 if given:
                     raise InputError("has no effect on the published table", field=name, expected="--forecaster too")
             _published(data, out, as_json=as_json)
@@ -78,7 +79,9 @@ def job_of(file: Path | None, data: Path | None, forecaster: str | None) -> Job:
 
     if forecaster is not None:
         forecaster_by_name(forecaster)
-    if data is not None and forecaster is not None and file is None:
+    if data is not None and file is not None:
+        raise InputError("is of the published job", field="--data", expected="a job file or --data, not both")
+    if data is not None and forecaster is not None:
         return published_job(data, forecaster)
     if file is None:
         raise InputError("nothing to compare", expected="a job file, or --published --data DIR")
@@ -88,7 +91,7 @@ def job_of(file: Path | None, data: Path | None, forecaster: str | None) -> Job:
 
 def _published(directory: Path, out: Path | None, *, as_json: bool) -> None:
     from pilotage.gang.problem import Budget
-    from pilotage.gang.published import TASKS, PublishedData, run_published
+    from pilotage.gang.published import TASKS, PublishedData, published_bound, published_sweeps, run_published
     from pilotage.gang.storing import as_json as runs_json
     from pilotage.gang.storing import write_results
     from pilotage.report.gang_page import GangOutcome, write_gang_report
@@ -99,9 +102,11 @@ def _published(directory: Path, out: Path | None, *, as_json: bool) -> None:
         found = run_published(data, advance)
     runs = [row.run for row in found]
     if out is not None:
-        write_results(runs, out, command_line(), printed=[row.printed for row in found])
-        shown = [run for run in runs if (run.length, run.penalty, run.forecast) == (400, 15.0, "stored")]
-        outcome = GangOutcome("the published experiment", TASKS, Budget(), shown)
+        bound = published_bound(data)
+        write_results(runs, out, command_line(), bound=round(bound, 6), printed=[row.printed for row in found])
+        usual = [run for run in runs if (run.length, run.penalty, run.forecast) == (400, 15.0, "stored")]
+        shown = list({run.strategy: run for run in usual}.values())  # some are in two tables
+        outcome = GangOutcome("the published experiment", TASKS, Budget(), shown, bound, published_sweeps(runs))
         write_gang_report(outcome, out / "report.html", command_line())
     if as_json:
         print_json(runs_json(runs, seconds=True))

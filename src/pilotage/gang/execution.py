@@ -73,6 +73,7 @@ class Execution:
             last = self.record.done[-1].shares
             unit_J = shares.units([last[task] for task in self.tasks])
             self.crew.resize(last)
+        interrupted = self.record.interrupted_seconds
         for t in range(len(self.record.done), len(size_TJ)):
             planned_J = plan(t, unit_J)
             began = time.monotonic()
@@ -97,9 +98,11 @@ class Execution:
                     seconds=found.seconds,
                     task_seconds={task: report.seconds for task, report in found.reports.items()},
                     lost_seconds=found.lost_seconds,
-                    events=tuple(found.events),
+                    events=(*_started_again(t, interrupted), *found.events),
+                    interrupted_seconds=interrupted or 0.0,
                 )
             )
+            interrupted = None
 
     def stop(self) -> None:
         for task in self.tasks:
@@ -176,6 +179,14 @@ class Execution:
             if not alive & set(missing) or time.monotonic() > until:
                 return missing
             self.meeting.wait(LOOK_SECONDS)
+
+
+def _started_again(t: int, interrupted: float | None) -> list[str]:
+    """What is said of a coordinator that goes on where another one ended, killed or asked to."""
+    if interrupted is None:
+        return []
+    last = f"superstep {t - 1} was recorded" if t else "the run had begun"
+    return [f"the coordinator was started again {interrupted:.1f} s after {last}; work since then is done again"]
 
 
 @dataclass(frozen=True)

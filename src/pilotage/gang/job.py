@@ -238,7 +238,7 @@ def read_job(path: Path, *, profiled: bool = True) -> Job:
         penalty=root.get("penalty").number(15.0, high=1e6),
         smallest=smallest,
         largest=sizes.get("largest").number(50.0, low=smallest + 1e-6),
-        profile=read_profile(path.parent / profile.text(expected="the file of measured durations"))
+        profile=read_profile(_named_file(profile, path.parent, "the file of measured durations"))
         if profiled
         else _NOTHING_MEASURED,
         rows=root.get("rows").integer(200, low=1, high=100_000),
@@ -285,15 +285,22 @@ def _task(entry: Field, base: Path) -> Task:
     name = entry.get("name").name()
     if not _NAME.fullmatch(name):
         raise entry.get("name").error(f"{name[:60]!r}", "small letters, digits and '-'")
-    file = entry.get("series").text(expected="a CSV file with timestamp,value")
     return Task(
         name,
-        read_series(base / file),
+        read_series(_named_file(entry.get("series"), base, "a CSV file with timestamp,value")),
         _milli(entry.get("most")) if entry.get("most").present else None,
         entry.get("command").string_list(),
         entry.get("workPerSize").number(1.0, low=1e-9),
         entry.get("node").name("") if entry.get("node").present else "",
     )
+
+
+def _named_file(entry: Field, base: Path, expected: str) -> Path:
+    """A file that the job names, which has to be there."""
+    path = base / entry.text(expected=expected)
+    if not path.exists():
+        raise entry.error(f"no such file: {path}", expected)
+    return path
 
 
 def check_commands(job: Job) -> None:

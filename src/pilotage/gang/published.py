@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import floor
 from pathlib import Path
 from typing import Final
 
 from pilotage.gang.controllers import Controller, DynamicMpc, DynamicWindow, Exppo, StaticMpc
+from pilotage.gang.dividing import bound
 from pilotage.gang.durations import SplineDurations
 from pilotage.gang.job import Job, Task
 from pilotage.gang.problem import Budget, Problem
@@ -16,6 +17,7 @@ from pilotage.gang.profile import read_profile
 from pilotage.gang.runs import GangRun, carry_out
 from pilotage.gang.series import read_series
 from pilotage.gang.sizes import Sizes, read_published_sizes
+from pilotage.gang.strategies import Sweep, swept_kind
 from pilotage.model.errors import InputError
 from pilotage.workloads.fields import Field
 
@@ -158,6 +160,26 @@ def published_job(directory: Path, forecaster: str) -> Job:
         tasks=tuple(tasks),
         place=Field(None, str(directory), 1, 1),
     )
+
+
+def published_bound(data: PublishedData) -> float:
+    """Seconds of the published supersteps under exact divisions with perfect knowledge, without any penalty."""
+    problem = data.problem(data.sizes, 0, LENGTH, 1)
+    return float(bound(problem.actual_TJC, problem.room).sum())
+
+
+def published_sweeps(runs: Sequence[GangRun]) -> dict[str, Sweep]:
+    """What the table varies, on stored forecasts: totals by window, by penalty and by length."""
+    found: dict[str, Sweep] = {}
+    for run in (run for run in runs if run.forecast == "stored" and run.strategy != "exppo"):
+        kind, window = swept_kind(run.strategy), run.strategy.partition("(")[2].rstrip(")")
+        if (run.penalty, run.length) == (PENALTY, LENGTH):
+            found.setdefault("window", {}).setdefault(float(window), {})[kind] = run.total
+        if run.length == LENGTH and kind == "dynamic-mpc(W)":
+            found.setdefault("penalty", {}).setdefault(run.penalty, {})[run.strategy] = run.total
+        if run.penalty == PENALTY and run.strategy == "dynamic-mpc(3)":
+            found.setdefault("length", {}).setdefault(float(run.length), {})[run.strategy] = run.total
+    return {name: dict(sorted(by_value.items())) for name, by_value in found.items()}
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,7 @@ class RealRun:
             "redivisions": redivisions,
             "resize_seconds": round(sum(step.resize_seconds for step in steps), 6),
             "lost_seconds": round(sum(step.lost_seconds for step in steps), 3),
+            "interrupted_seconds": round(sum(step.interrupted_seconds for step in steps), 3),
             "failures": [event for step in steps for event in step.events],
         } | ({} if other is None else _beside(steps, other))
 

@@ -7,6 +7,7 @@ import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from pilotage.model.clock import Clock, SystemClock
 from pilotage.model.errors import InputError
 from pilotage.workloads.files import make_directory
 
@@ -29,14 +30,17 @@ class Superstep:
     task_seconds: dict[str, float]
     lost_seconds: float  # of attempts that came to nothing
     events: tuple[str, ...]  # what went wrong, in words
+    interrupted_seconds: float = 0.0  # before it: from the record of a coordinator that ended to the start of the next
 
 
 class Record:
     """Appends supersteps to a file; each is on disk before the next begins."""
 
-    def __init__(self, directory: Path, settings: dict[str, object]) -> None:
+    def __init__(self, directory: Path, settings: dict[str, object], clock: Clock | None = None) -> None:
         make_directory(directory)
         self._path = directory / FILE
+        self.interrupted_seconds = _age(self._path, clock or SystemClock())
+        """Since the last record of an earlier coordinator; None where there was none."""
         self.done = _read(self._path, settings)
         lines = [json.dumps({"settings": settings}), *(json.dumps(asdict(step)) for step in self.done)]
         # Written afresh: a line that was cut off by a kill must not stand before the next one.
@@ -53,6 +57,11 @@ class Record:
 
     def close(self) -> None:
         self._stream.close()
+
+
+def _age(path: Path, clock: Clock) -> float | None:
+    """Seconds since a file was written."""
+    return max(clock.wall().timestamp() - path.stat().st_mtime, 0.0) if path.exists() else None
 
 
 def read_record(directory: Path) -> list[Superstep]:
@@ -84,7 +93,9 @@ def _read(path: Path, settings: dict[str, object] | None) -> list[Superstep]:
                         expected="the same command and job, or another --out",
                     )
                 continue
-            step = Superstep(**{entry.name: content[entry.name] for entry in fields(Superstep)})
+            step = Superstep(
+                **{entry.name: content[entry.name] for entry in fields(Superstep) if entry.name in content}
+            )
         except (ValueError, KeyError, TypeError) as error:
             if number == len(lines):
                 break  # cut off when the coordinator was killed

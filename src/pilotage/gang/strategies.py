@@ -137,7 +137,10 @@ class Comparison:
         return float(bound(problem.actual_TJC, self.job.room()).sum())
 
     def sweep(self, name: str, values: Sequence[float], outlook: Outlook, whole: Problem) -> Sweep:
-        """Mean totals by value and strategy. `whole` is the problem of this comparison."""
+        """Mean totals by value and strategy; a sweep over windows is one of kinds of strategies.
+
+        `whole` is the problem of this comparison.
+        """
         found: Sweep = {}
         for value in values:
             if name == "penalty":
@@ -147,7 +150,8 @@ class Comparison:
             else:
                 changed, seen = self._changed(name, value, outlook)
                 runs = changed.runs(seen)
-            found[value] = mean_totals(runs)
+            totals = mean_totals(runs)
+            found[value] = {swept_kind(own): total for own, total in totals.items()} if name == "window" else totals
         return found
 
     def _changed(self, name: str, value: float, outlook: Outlook) -> tuple[Comparison, Outlook]:
@@ -155,7 +159,7 @@ class Comparison:
         if name == "length":
             return replace(self, length=int(value)), outlook
         if name == "window":
-            kinds = dict.fromkeys(re.sub(r"\(.*", "", c.name) for c in self.controllers)
+            kinds = dict.fromkeys(swept_kind(c.name).removesuffix("(W)") for c in self.controllers)
             windowed = tuple(_WINDOWED[kind](int(value)) for kind in kinds if kind in _WINDOWED)
             return replace(self, controllers=windowed), outlook
         count = int(value)
@@ -167,6 +171,11 @@ class Comparison:
         job = replace(self.job, tasks=self.job.tasks[:count], budget=replace(budget, total=share))
         sizes = Sizes(outlook.sizes.forecast_THJ[:, :, :count], outlook.sizes.actual_THJ[:, :, :count])
         return replace(self, job=job), Outlook(sizes, outlook.before)
+
+
+def swept_kind(name: str) -> str:
+    """What strategies that differ in their window alone are called together."""
+    return re.sub(r"\(.*", "", name) + "(W)"
 
 
 def mean_totals(runs: Sequence[GangRun]) -> dict[str, float]:

@@ -20,6 +20,8 @@ from pilotage.report.gang_durations import durations_section
 from pilotage.report.markup import Cell, disclosure, table, text
 from pilotage.workloads.files import replace_file
 
+FEW = 8  # strategies whose names stand beside each other below a small figure
+
 
 @dataclass(frozen=True)
 class GangOutcome:
@@ -44,7 +46,7 @@ def gang_page(outcome: GangOutcome, command: str) -> str:
     totals = mean_totals([run for run in outcome.runs if run.forecast == usual])
     name = min(totals, key=lambda strategy: totals[strategy])
     best = next(run for run in outcome.runs if (run.strategy, run.forecast) == (name, usual))
-    shown = list({(run.strategy, run.forecast): run for run in outcome.runs}.values())
+    shown = list({(run.strategy, run.forecast): run for run in reversed(outcome.runs)}.values())[::-1]  # first seeds
     figures = [_totals(outcome), _durations(shown), *_sweeps(outcome)]
     body = "".join(
         [
@@ -54,7 +56,7 @@ def gang_page(outcome: GangOutcome, command: str) -> str:
             f" at {best.penalty:g} s each.</p>",
             f"<section><h2>Strategies</h2>{_table(outcome)}</section>",
             f'<section><div class="figures">{_placed(figures, "figure")}</div></section>',
-            f"<section><h2>Divisions over time</h2>{_divisions(outcome, shown)}</section>",
+            f"<section><h2>Divisions over time</h2>{_divisions(outcome, shown, best)}</section>",
             "" if outcome.durations is None else durations_section(*outcome.durations),
             f'<section><h2>How this was made</h2><pre class="command"><code>{text(command)}</code></pre>'
             f"<p>pilotage {__version__}.</p></section>",
@@ -102,7 +104,7 @@ def _totals(outcome: GangOutcome) -> Figure:
         {"type": "bar", "name": "new divisions", "x": labels, "y": paid, "marker": {"color": _colour(1)}},
     ]
     layout = {"barmode": "stack", "xaxis": axis(""), "yaxis": axis("seconds")}
-    return Figure("Total time", "Lower is better; mean over seeds.", traces, layout)
+    return Figure("Total time", "Lower is better; mean over seeds.", traces, layout, wide=len(labels) > FEW)
 
 
 def _durations(runs: Sequence[GangRun]) -> Figure:
@@ -125,7 +127,8 @@ def _durations(runs: Sequence[GangRun]) -> Figure:
     return Figure("Duration of supersteps", "Running mean. Lower is better.", traces, layout, wide=True)
 
 
-def _divisions(outcome: GangOutcome, runs: Sequence[GangRun]) -> str:
+def _divisions(outcome: GangOutcome, runs: Sequence[GangRun], best: GangRun) -> str:
+    """One below the other, all but that of the best strategy folded."""
     found = []
     for number, run in enumerate(runs):
         share_TJ = outcome.budget.least + outcome.budget.step * run.course.unit_TJ
@@ -159,7 +162,7 @@ def _divisions(outcome: GangOutcome, runs: Sequence[GangRun]) -> str:
         title = f"<h3>{text(_label(run, runs))}</h3>"
         aside = f'<span class="aside">{run.redivisions} new divisions</span>'
         inside = f'<div class="figures">{place(figure, f"division-{number}")}</div>'
-        found.append(disclosure(title + aside, inside, f"divisions-{number}", opened=number == len(runs) - 1))
+        found.append(disclosure(title + aside, inside, f"divisions-{number}", opened=run is best))
     return "".join(found)
 
 

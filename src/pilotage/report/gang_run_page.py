@@ -23,6 +23,8 @@ def run_page(facts: Mapping[str, object], steps: Sequence[Superstep], command: s
     job, controller = str(facts["job"]), str(facts["controller"])
     measured, predicted = sum(s.seconds for s in steps), sum(s.predicted for s in steps)
     lost = sum(s.lost_seconds for s in steps)
+    away = sum(s.interrupted_seconds for s in steps)
+    words = f"{lost:,.1f} s lost by failures" + (f", {away:,.1f} s because the coordinator ended" if away else "")
     new = sum(s.divided for s in steps[1:])
     figures = [_durations(steps), _shares(steps), _tasks(steps)]
     body = "".join(
@@ -30,7 +32,7 @@ def run_page(facts: Mapping[str, object], steps: Sequence[Superstep], command: s
             '<p class="kicker">Pilotage gang run</p>',
             f"<h1>{text(job)}: {len(steps)} supersteps in {measured:,.1f} s</h1>",
             f'<p class="lead">{text(controller)}, {new} new divisions, predicted {predicted:,.1f} s, '
-            f"{lost:,.1f} s lost by failures.</p>{_beside(facts)}",
+            f"{words}.</p>{_beside(facts)}",
             f'<section><div class="figures">{"".join(place(f, f"figure-{n}") for n, f in enumerate(figures))}</div>',
             f"</section><section><h2>Failures</h2>{_failures(steps)}</section>",
             f'<section><h2>How this was made</h2><pre class="command"><code>{text(command)}</code></pre>'
@@ -48,13 +50,14 @@ def _beside(facts: Mapping[str, object]) -> str:
 
 
 def _line(name: str, steps: Sequence[Superstep], values: Sequence[float], number: int, **more: Any) -> dict[str, Any]:
+    own = {"color": f"--policy-{number % COLOURS}"} | more.pop("line", {})
     return {
         "type": "scatter",
         "mode": "lines",
         "name": shown_name(name),
         "x": [step.superstep for step in steps],
         "y": list(values),
-        "line": {"color": f"--policy-{number % COLOURS}"},
+        "line": own,
         **more,
     }
 
@@ -75,8 +78,10 @@ def _durations(steps: Sequence[Superstep]) -> Figure:
 
 
 def _shares(steps: Sequence[Superstep]) -> Figure:
+    """As steps: a share is the same until the next division."""
+    shaped = {"stackgroup": "shares", "line": {"width": 0.5, "shape": "hv"}}
     traces = [
-        _line(task, steps, [s.shares[task] / 1000 for s in steps], j, stackgroup="shares")
+        _line(task, steps, [s.shares[task] / 1000 for s in steps], j, **shaped)
         for j, task in enumerate(steps[0].shares)
     ]
     return Figure("Shares", "CPU of the tasks.", traces, {"xaxis": axis("superstep"), "yaxis": axis("CPU")})
@@ -90,7 +95,10 @@ def _tasks(steps: Sequence[Superstep]) -> Figure:
 
 def _failures(steps: Sequence[Superstep]) -> str:
     rows = [
-        (str(step.superstep), [Cell(text(event), note="text"), Cell(f"{step.lost_seconds:.2f}")])
+        (
+            str(step.superstep),
+            [Cell(text(event), note="text"), Cell(f"{step.lost_seconds + step.interrupted_seconds:.2f}")],
+        )
         for step in steps
         for event in step.events
     ]

@@ -18,7 +18,8 @@ from pilotage.gang.record import Superstep
 from pilotage.gang.runs import GangRun
 from pilotage.sim.statistics import interval
 
-SIDE_BY_SIDE = 4  # strategies in one table
+WIDTH = 76  # of a table without the rules at its sides
+LEAST_WIDTH = 9  # of a column of totals
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,30 +35,23 @@ def new_table(title: str, *columns: str, left: int = 1) -> Table:
 
 def parity_table(rows: Sequence[ParityRow]) -> RenderableType:
     """The published table beside ours; runs that were never printed are summed up in a line."""
-    table = new_table(
-        "Published experiment",
-        "strategy",
-        "forecasts",
-        "steps",
-        "penalty",
-        "bare",
-        "new",
-        "total",
-        "printed",
-        "",
-        left=2,
-    )
+    columns = ("strategy", "sizes", "steps", "cost", "bare", "new", "total", "printed")
+    table = new_table("Published experiment", *columns, left=2)
+    table.show_edge = False  # all digits fit 80 columns
     shown = [row for row in rows if row.printed]
     for row in shown:
         run = row.run
         cells = [str(run.length), f"{run.penalty:g}", f"{run.bare:.2f}", str(run.redivisions), f"{run.total:.2f}"]
-        table.add_row(run.strategy, run.forecast, *cells, row.printed, "=" if row.equal else "DIFFERS")
+        table.add_row(run.strategy, run.forecast, *cells, f"{'=' if row.equal else '!'} {row.printed}")
     equal = sum(row.equal is True for row in shown)
     spent = sum(row.run.seconds for row in rows)
     return Group(
         table,
         Text(f"{equal} of {len(shown)} printed totals equal; {len(rows)} runs in {spent:.2f} s."),
-        Text("bare: seconds of all supersteps. new: divisions after the first, each costs the penalty."),
+        Text(
+            "sizes: as forecast and stored, or known before. bare: seconds of all supersteps. new: divisions after"
+            " the first, at a cost in seconds each. printed: as published, = equal, ! not."
+        ),
     )
 
 
@@ -98,15 +92,29 @@ def comparison_table(title: str, runs: Sequence[GangRun], bound: float | None) -
 
 
 def sweep_table(name: str, by_value: Mapping[float, Mapping[str, float]]) -> RenderableType:
-    """Several tables side by side would not fit a terminal: a few strategies in each."""
+    """One table of all would not fit a terminal: as many strategies in each as do."""
     strategies = list(dict.fromkeys(strategy for totals in by_value.values() for strategy in totals))
     tables: list[RenderableType] = []
-    for few in (strategies[k : k + SIDE_BY_SIDE] for k in range(0, len(strategies), SIDE_BY_SIDE)):
+    for few in _side_by_side(strategies, WIDTH - len(name)):
         table = new_table("" if tables else f"Total seconds by {name}", name, *few)
         for value, totals in by_value.items():
             table.add_row(f"{value:g}", *(f"{totals[s]:.1f}" if s in totals else "-" for s in few))
         tables.append(table)
     return Group(*tables)
+
+
+def _side_by_side(names: Sequence[str], room: int) -> list[list[str]]:
+    """Names of columns, cut into tables of at most so many characters; one that is longer has a table to itself."""
+    found: list[list[str]] = []
+    left = 0
+    for name in names:
+        width = max(len(name), LEAST_WIDTH) + 2  # and what is between
+        if not found or width > left:
+            found.append([])
+            left = room
+        found[-1].append(name)
+        left -= width
+    return found
 
 
 def training_table(trainings: Sequence[Mapping[str, object]]) -> RenderableType:
