@@ -6,7 +6,7 @@ import asyncio
 import multiprocessing
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -26,6 +26,8 @@ BODIES = 500  # different ones: pods and orders of nodes
 SENDERS = 16  # connections of the open loop
 SHARE_ANSWERED = 0.99  # within LATE_SECONDS of when a call was due, for a rate to count as borne
 LATE_SECONDS = 0.1
+STEP = 1.25  # from one rate to the next
+LOWEST_RATE = 1.0  # calls per second
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,7 @@ async def measure(pid: int, port: int, nodes: int, *, calls: int, rate: float, s
             await caller.call()
         times = [await caller.call() for _ in range(min(calls, 2000))]
         before = _memory(pid, "VmRSS")
-        borne = 0.0
-        while await caller.bears(rate, seconds):
-            borne = rate
-            rate *= 1.25
+        borne = await _highest_rate(caller.bears, rate, seconds)
         left = calls - caller.answered
         if left > 0:
             await caller.many(left)
@@ -131,6 +130,19 @@ async def measure(pid: int, port: int, nodes: int, *, calls: int, rate: float, s
         rss_growth_mb=round(growth, 1),
         calls=caller.answered,
     )
+
+
+async def _highest_rate(bears: Callable[[float, float], Awaitable[bool]], rate: float, seconds: float) -> float:
+    """Of those that are borne, in steps from the first one up; down from it, where even that is too much."""
+    if not await bears(rate, seconds):
+        while rate > LOWEST_RATE:
+            rate /= STEP
+            if await bears(rate, seconds):
+                return rate
+        return 0.0
+    while await bears(rate * STEP, seconds):
+        rate *= STEP
+    return rate
 
 
 @dataclass
