@@ -163,7 +163,7 @@ def test_interfaces_can_be_chosen(tmp_path: Path) -> None:
     "address", ["prometheus", "ftp://x", "http://", "http://[", "http://x:y", "http://x:0", "http://x?y"]
 )
 def test_what_is_no_address_is_refused_by_its_option(address: str) -> None:
-    with pytest.raises(InputError, match="^--prometheus: .* is no address"):
+    with pytest.raises(InputError, match=r"^--prometheus: .* is no address"):
         preset(address, "node-exporter")
 
 
