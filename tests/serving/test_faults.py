@@ -97,9 +97,14 @@ async def answering(answer: Answer, port: int) -> AsyncIterator[None]:
         yield
     finally:
         await site.stop()
-        for _ in range(5):  # connections that were accepted just before are made a little later, and closed only then
+        for _ in range(5):  # connections that were accepted just before are made a little later
             await asyncio.sleep(0)
+        assert runner.server is not None
+        made = [handler.transport for handler in runner.server.connections]
         await runner.cleanup()
+        for transport in made:
+            if transport is not None:  # what was still to be sent is not waited for
+                transport.abort()
 
 
 def machines(name: str, gpus: int = 0) -> list[Node]:
