@@ -1,12 +1,14 @@
-"""Nothing is compiled in front of a caller."""
+"""Nothing is compiled in front of a caller, and the service does not stand still to tidy up."""
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 
 from conftest import ROOT
+from pilotage.serving.warming import settle
 
 ASKED_AFTER_WARMING = """
 import sys
@@ -45,3 +47,12 @@ def test_the_first_caller_waits_for_no_compiler() -> None:
     command = [sys.executable, "-c", ASKED_AFTER_WARMING]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (ended.stdout.strip(), ended.returncode) == ("", 0), ended.stderr
+
+
+def test_what_is_there_when_it_is_warm_is_not_looked_through_again() -> None:
+    before = len(gc.get_objects())
+    try:
+        settle()
+        assert len(gc.get_objects()) < before / 100
+    finally:
+        gc.unfreeze()

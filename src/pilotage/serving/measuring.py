@@ -20,6 +20,7 @@ from pilotage.model.clock import SystemClock
 from pilotage.model.cluster import Node
 from pilotage.model.errors import PilotageError
 from pilotage.serving.run import Serving, Settings
+from pilotage.serving.warming import settle
 
 WARM_UP = 200  # calls that are not measured
 BODIES = 500  # different ones: pods and orders of nodes
@@ -100,6 +101,7 @@ def _serve(nodes: int, policy: str, pipe: Connection) -> None:
     async def run() -> None:
         settings = Settings(policies=(policy,), port=0, nodes=nodes_of(nodes))
         async with Serving(settings, SystemClock()).running() as serving:
+            settle()
             pipe.send(serving.port)
             await asyncio.to_thread(pipe.recv)
 
