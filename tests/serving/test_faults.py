@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -115,7 +116,7 @@ def machines(name: str, gpus: int = 0) -> list[Node]:
     ]
 
 
-async def make(client: Client, namespace: str, names: list[str], scheduler: str, where: str, **more: object) -> None:
+async def make(client: Client, namespace: str, names: list[str], scheduler: str, where: str, **more: Any) -> None:
     for name in names:
         made = pod(name, scheduler=scheduler, cpu="10m", nodeSelector={"test": where}, **more)
         await client.create(f"/api/v1/namespaces/{namespace}/pods", made)
