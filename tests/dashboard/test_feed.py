@@ -233,6 +233,11 @@ def test_reasons_are_read_from_messages_of_any_scheduler() -> None:
     assert parse_reasons(NO_CPU) == (("Insufficient cpu", 1), ("node(s) had untolerated taint(s)", 1))
     kube = "0/3 nodes are available: 3 Too many pods. preemption: 0/3 nodes are available: 3 No victims."
     assert parse_reasons(kube) == (("Too many pods", 3),)
+    kube = (
+        "0/5 nodes are available: 2 Insufficient cpu, 3 Insufficient memory. no new claims to deallocate, "
+        "preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling."
+    )
+    assert parse_reasons(kube) == (("Insufficient cpu", 2), ("Insufficient memory", 3))
     assert parse_reasons("something else") == (("something else", 0),)
     assert parse_reasons("") == (("not decided yet", 0),)
 

@@ -63,9 +63,27 @@ async def make_namespace(client: Client) -> str:
     return name
 
 
-def pod(name: str, *, scheduler: str = "default-scheduler", cpu: str = "1", **more: Any) -> Json:
+async def all_bound(client: Client, namespace: str, *, seconds: float = DEADLINE, pause: float = 0.05) -> None:
+    """Waits until every pod has a node. Asks for the others alone: many pods cost the API server what it needs for
+    them."""
+
+    async def ask() -> bool | None:
+        waiting, _ = await client.list_all(f"/api/v1/namespaces/{namespace}/pods", fieldSelector="spec.nodeName=")
+        return None if waiting else True
+
+    await eventually(ask, "all pods have a node", seconds=seconds, pause=pause)
+
+
+async def refused_pods(client: Client, namespace: str) -> set[str]:
+    """Names of pods that were called unschedulable at any time, also of those that have a node by now."""
+    path, selector = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", "reason=FailedScheduling"
+    found, _ = await client.list_all(path, fieldSelector=selector)
+    return {event["regarding"]["name"] for event in found}
+
+
+def pod(name: str, *, scheduler: str = "default-scheduler", cpu: str = "1", memory: str = "1Gi", **more: Any) -> Json:
     """The manifest of a small pod; keywords are fields of its spec, `annotations` and `labels` of its metadata."""
     metadata: Json = {"name": name, **{key: more.pop(key) for key in ("annotations", "labels") if key in more}}
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
     spec = {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0, **more}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

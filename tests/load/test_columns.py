@@ -159,6 +159,14 @@ def test_interfaces_can_be_chosen(tmp_path: Path) -> None:
     assert read_load_settings(path).query("transmit") == expected
 
 
+@pytest.mark.parametrize(
+    "address", ["prometheus", "ftp://x", "http://", "http://[", "http://x:y", "http://x:0", "http://x?y"]
+)
+def test_what_is_no_address_is_refused_by_its_option(address: str) -> None:
+    with pytest.raises(InputError, match=r"^--prometheus: .* is no address"):
+        preset(address, "node-exporter")
+
+
 def test_an_unknown_preset_is_named() -> None:
     with pytest.raises(InputError, match="dcgm"):
         preset("http://127.0.0.1:9090", "gpu")

@@ -24,8 +24,8 @@ from pilotage.model.clock import SystemClock
 from pilotage.model.cluster import Node
 from plugin.faulty import Faulty, serving
 
-# Of different sizes, so that no two are equally good for a pod.
-NODES = tuple(Node(f"node-{i}", 8_000 + 1_700 * i, (32 + 5 * i) * 2**30) for i in range(8))
+# Of different sizes, so that no two are equally good for a pod; each could take all pods of a fault.
+NODES = tuple(Node(f"node-{i}", 8_000 + 1_700 * i, (32 + 5 * i) * 2**30, pods=5_000) for i in range(8))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from lab.fault_table import RECOVERY_SECONDS, Row, fault_pods, note, reasons
-from lab.labs import DEADLINE, eventually, make_namespace, pod
+from lab.labs import DEADLINE, all_bound, make_namespace, pod, refused_pods
 from pilotage.kube.client import Client
 from pilotage.lab import components
 from pilotage.lab.controlplane import in_lab
@@ -33,24 +33,11 @@ def placed(beside: Beside, count: int, profile: str = "pilotage") -> set[str]:
 
     async def run(client: Client) -> None:
         namespace = await make_namespace(client)
-        path = f"/api/v1/namespaces/{namespace}/pods"
         for i in range(count):
-            await client.create(
-                path, pod(f"p-{i}", scheduler=profile, cpu="1m", annotations={"pilotage/duration": "1"})
-            )
-
-        async def all_bound() -> bool | None:
-            found, _ = await client.list_all(path)
-            refused.update(
-                one["metadata"]["name"]
-                for one in found
-                for condition in one["status"].get("conditions") or ()
-                if condition["type"] == "PodScheduled" and condition["status"] == "False"
-            )
-            return True if all(one["spec"].get("nodeName") for one in found) else None
-
-        # Looking at many pods costs the API server what it needs for them.
-        await eventually(all_bound, "all pods have a node", seconds=max(DEADLINE, count), pause=max(0.05, count / 1000))
+            made = pod(f"p-{i}", scheduler=profile, cpu="1m", memory="1Mi", annotations={"pilotage/duration": "1"})
+            await client.create(f"/api/v1/namespaces/{namespace}/pods", made)
+        await all_bound(client, namespace, seconds=max(DEADLINE, count), pause=max(0.05, count / 1000))
+        refused.update(await refused_pods(client, namespace))
         await client.delete(f"/api/v1/namespaces/{namespace}")
 
     in_lab(beside.lab, run)

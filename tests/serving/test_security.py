@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -158,17 +159,28 @@ def test_no_service_leaves_the_machine_unprotected(security: Security, named: st
         security.check("0.0.0.0")  # noqa: S104
 
 
+async def asked_at(path: Path) -> int:
+    """The status of an answer that came through a Unix socket."""
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
+        session.post("http://service/v1/score", json=QUESTION) as answer,
+    ):
+        return answer.status
+
+
 def test_a_unix_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "socket"
-
-    async def ask() -> int:
-        async with (
-            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
-            session.post("http://service/v1/score", json=QUESTION) as answer,
-        ):
-            return answer.status
-
     with a_service(Settings(policies=("least-allocated",), host=None, socket=path)):
         assert path.stat().st_mode & 0o777 == 0o600
-        assert asyncio.run(ask()) == 200
+        assert asyncio.run(asked_at(path)) == 200
+    assert not path.exists()
+
+
+def test_a_service_that_ends_leaves_the_socket_of_its_successor(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    settings = Settings(policies=("least-allocated",), host=None, socket=path)
+    with ExitStack() as successor:
+        with a_service(settings):
+            successor.enter_context(a_service(settings))
+        assert asyncio.run(asked_at(path)) == 200
     assert not path.exists()

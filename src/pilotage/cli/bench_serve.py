@@ -17,7 +17,9 @@ def serve(
     calls: Annotated[int, typer.Option("--calls", min=300, max=10_000_000, help="In all.")] = 100_000,
     rate: Annotated[
         float,
-        typer.Option("--rate", min=1.0, max=100_000.0, help="Calls per second to begin with; raised while borne."),
+        typer.Option(
+            "--rate", min=1.0, max=100_000.0, help="Calls per second to begin with; raised while borne, else lowered."
+        ),
     ] = 400.0,
     seconds: Annotated[float, typer.Option("--seconds", min=0.1, max=600.0, help="At each rate.")] = 5.0,
     policy: Annotated[str, typer.Option("--policy", help="That scores.")] = "fgd",

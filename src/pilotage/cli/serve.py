@@ -128,6 +128,7 @@ async def _run(
     from pilotage.policies.api import WorkloadMix
     from pilotage.serving.logs import start_logging
     from pilotage.serving.run import Serving
+    from pilotage.serving.warming import settle
     from pilotage.workloads.trace import load_pods
 
     clock = SystemClock()
@@ -148,6 +149,7 @@ async def _run(
 
     loop.add_signal_handler(signal.SIGHUP, reload)
     async with serving.running():
+        settle()
         listening: dict[str, object] = {"port": serving.port, "policies": serving.offered.names}
         if serving.page:
             listening["dashboard"] = serving.page

@@ -93,7 +93,7 @@ def parse_reasons(message: str) -> tuple[tuple[str, int], ...]:
     head, _, rest = message.partition(" nodes are available: ")
     if not rest or not head.replace("/", "").isdigit():
         return ((message, 0),)
-    listed = rest.partition(" preemption: ")[0].strip().rstrip(".")
+    listed = rest.partition(". ")[0].rstrip(".")  # then comes what was tried to make room, and why in vain
     found = []
     for text in listed.split(", "):
         count, _, reason = text.partition(" ")

@@ -31,6 +31,7 @@ def plugin_profiles(socket: Path) -> str:
 
 def start_service(lab: Lab, socket: Path, policy: str, clock: Clock, *options: str) -> Started:
     """`pilotage serve` on a Unix socket; it answers when this returns."""
+    lab.log(SERVICE).unlink(missing_ok=True)  # one that ran before has said there that it listens
     command = [sys.executable, "-m", "pilotage", "serve", "--policy", policy, "--port", "0"]
     process = start(SERVICE, [*command, "--unix-socket", socket, *options], lab.log(SERVICE), lab.directory)
     deadline = clock.now() + SERVICE_SECONDS

@@ -36,6 +36,7 @@ PRESETS: dict[str, dict[str, str]] = {
     },
 }
 MAX_QUERY = 4096
+ADDRESS = "such as http://127.0.0.1:9090"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ def preset(address: str, *names: str) -> LoadSettings:
         if name not in PRESETS:
             raise InputError(f"unknown preset {name!r}", expected=", ".join(PRESETS))
         queries |= PRESETS[name]
-    return LoadSettings(checked_address(address, Field(address, "--prometheus", 1, 1)), queries)
+    if not _is_address(address):
+        raise InputError(f"{address[:100]!r} is no address", field="--prometheus", expected=ADDRESS)
+    return LoadSettings(address.rstrip("/"), queries)
 
 
 def read_load_settings(path: Path) -> LoadSettings:
@@ -94,7 +97,9 @@ def read_load_settings(path: Path) -> LoadSettings:
     for key, entry in root.items():
         if key not in known:
             raise entry.unknown("setting", key, known)
-    address = checked_address(root.get("address").text(), root.get("address"))
+    address = root.get("address").text()
+    if not _is_address(address):
+        raise root.get("address").error(f"{address[:100]!r} is no address", ADDRESS)
     presets = root.get("presets").string_list() if root.get("presets").present else ("node-exporter",)
     queries: dict[str, str] = {}
     for name in presets:
@@ -108,7 +113,7 @@ def read_load_settings(path: Path) -> LoadSettings:
         if not 0 < len(query) <= MAX_QUERY:
             raise entry.error(f"{len(query)} characters", f"1 to {MAX_QUERY}")
         queries[measure] = query
-    settings = LoadSettings(address, queries)
+    settings = LoadSettings(address.rstrip("/"), queries)
     for key, number in known.items():
         if number is not None and root.get(key).present:
             settings = replace(settings, **{number: _seconds(root.get(key))})  # type: ignore[arg-type]
@@ -132,8 +137,10 @@ def _seconds(entry: Field) -> float:
     return float(value)
 
 
-def checked_address(address: str, place: Field) -> str:
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
-        raise place.error(f"{address[:100]!r} is no address", "such as http://127.0.0.1:9090")
-    return address.rstrip("/")
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        named = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a bracket that is not closed, a port that is no number
+        return False
+    return bool(named) and not (parts.query or parts.fragment or parts.username)

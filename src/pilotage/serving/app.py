@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import msgspec
@@ -64,8 +65,7 @@ class Service:
         self, request: Request, verb: str, kind: type, do: Callable[[Any], Any | Awaitable[Any]], *, extender: bool
     ) -> Response:
         state = request.scope["state"]
-        loop = asyncio.get_running_loop()
-        arrived = state.get("arrived", loop.time())
+        arrived = state.get("arrived", perf_counter())
         reason, uid = "error", ""
         try:
             self._let_in(request, extender=extender)
@@ -73,12 +73,12 @@ class Service:
                 args = await self._read(request, kind)
                 uid = _uid(args)
                 until = arrived + args.deadline_ms / 1000 if hasattr(args, "deadline_ms") else None
-                _expect_time(loop, until)
+                _expect_time(until)
                 result = do(args)
                 if isinstance(result, Awaitable):
                     result = await result
                 content = msgspec.json.encode(result)
-                _expect_time(loop, until)
+                _expect_time(until)
             reason = "ok"
             return Response(content, media_type=JSON)
         except RefusedError as error:
@@ -94,7 +94,7 @@ class Service:
             reason = "gone"
             return Response(status_code=408)
         finally:
-            seconds = loop.time() - arrived
+            seconds = perf_counter() - arrived
             self.metrics.requests.labels(verb, reason).inc()
             self.metrics.seconds.labels(verb).observe(seconds)
             level = logging.DEBUG if reason == "ok" else logging.WARNING
@@ -225,8 +225,8 @@ async def _http_refusal(request: Request, error: Exception) -> Response:
     return Response(content, status, headers, media_type=JSON)
 
 
-def _expect_time(loop: asyncio.AbstractEventLoop, until: float | None) -> None:
-    if until is not None and loop.time() > until:
+def _expect_time(until: float | None) -> None:
+    if until is not None and perf_counter() > until:
         raise deadline()
 
 

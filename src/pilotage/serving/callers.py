@@ -47,18 +47,21 @@ class Session:
     def cache(self) -> ClusterCache:
         return self.scoring.cache
 
-    def take(self, candidates: Sequence[Candidate]) -> None:
-        """Remembers what is told, then refuses if something else would have to be known."""
-        told = [(candidate, candidate.state) for candidate in candidates if candidate.state is not None]
-        for candidate, state in told:
+    def take(self, told: Sequence[Candidate]) -> None:
+        """Remembers what is told of nodes: candidates with a state."""
+        told_states = [(candidate, candidate.state) for candidate in told if candidate.state is not None]
+        for candidate, state in told_states:
             self._take_node(candidate.name, state)
         self.cache.refresh()
-        for candidate, state in told:
+        for candidate, state in told_states:
             self._take_usage(candidate, state)
-        generations = self.generations
-        unknown = [c.name for c in candidates if c.state is None and generations.get(c.name) != c.generation]
-        if unknown:
-            raise unknown_nodes(unknown, len(candidates))
+
+    def expect(self, names: list[str], generations: list[int | None]) -> None:
+        """Refuses where a node is not known as it is in this generation. Compared as a whole: nearly always all are."""
+        known = list(map(self.generations.get, names))
+        if known != generations:
+            differs = (name for name, has, asked in zip(names, known, generations, strict=True) if has != asked)
+            raise unknown_nodes(list(differs), len(names))
 
     def remember(self, pod: PodView) -> None:
         """A pod that was asked about."""

@@ -6,7 +6,7 @@ import asyncio
 import multiprocessing
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -20,12 +20,15 @@ from pilotage.model.clock import SystemClock
 from pilotage.model.cluster import Node
 from pilotage.model.errors import PilotageError
 from pilotage.serving.run import Serving, Settings
+from pilotage.serving.warming import settle
 
 WARM_UP = 200  # calls that are not measured
 BODIES = 500  # different ones: pods and orders of nodes
 SENDERS = 16  # connections of the open loop
 SHARE_ANSWERED = 0.99  # within LATE_SECONDS of when a call was due, for a rate to count as borne
 LATE_SECONDS = 0.1
+STEP = 1.25  # from one rate to the next
+LOWEST_RATE = 1.0  # calls per second
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ def _serve(nodes: int, policy: str, pipe: Connection) -> None:
     async def run() -> None:
         settings = Settings(policies=(policy,), port=0, nodes=nodes_of(nodes))
         async with Serving(settings, SystemClock()).running() as serving:
+            settle()
             pipe.send(serving.port)
             await asyncio.to_thread(pipe.recv)
 
@@ -113,10 +117,7 @@ async def measure(pid: int, port: int, nodes: int, *, calls: int, rate: float, s
             await caller.call()
         times = [await caller.call() for _ in range(min(calls, 2000))]
         before = _memory(pid, "VmRSS")
-        borne = 0.0
-        while await caller.bears(rate, seconds):
-            borne = rate
-            rate *= 1.25
+        borne = await _highest_rate(caller.bears, rate, seconds)
         left = calls - caller.answered
         if left > 0:
             await caller.many(left)
@@ -131,6 +132,19 @@ async def measure(pid: int, port: int, nodes: int, *, calls: int, rate: float, s
         rss_growth_mb=round(growth, 1),
         calls=caller.answered,
     )
+
+
+async def _highest_rate(bears: Callable[[float, float], Awaitable[bool]], rate: float, seconds: float) -> float:
+    """Of those that are borne, in steps from the first one up; down from it, where even that is too much."""
+    if not await bears(rate, seconds):
+        while rate > LOWEST_RATE:
+            rate /= STEP
+            if await bears(rate, seconds):
+                return rate
+        return 0.0
+    while await bears(rate * STEP, seconds):
+        rate *= STEP
+    return rate
 
 
 @dataclass

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from time import perf_counter
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -62,7 +63,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._head_open = True
         self.scope["state"]["certificate"] = self._certificate
-        self.scope["state"]["arrived"] = self.loop.time()
+        self.scope["state"]["arrived"] = perf_counter()  # the loop's own clock may know milliseconds only
         self.scope["state"]["local"] = self._local
         self._start_timer()
 

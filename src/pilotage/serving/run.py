@@ -138,12 +138,14 @@ class Serving:
             servers = self._servers(service, listening)
             tasks = [asyncio.create_task(server.serve(sockets)) for server, sockets in servers]
             ticking = asyncio.create_task(self._publish())
+            made: tuple[int, int] | None = None
             try:
                 while not all(server.started for server, _ in servers):
                     for task in tasks:
                         if task.done():
                             await task
                     await asyncio.sleep(0.01)
+                made = _identity(self.settings.socket)
                 self.offered = await asyncio.to_thread(warmed, self.offered, self.settings.mix)
                 self._warm = True
                 keys = self._keys
@@ -156,8 +158,8 @@ class Serving:
                 await asyncio.gather(*tasks, return_exceptions=True)
                 with suppress(asyncio.CancelledError):
                     await ticking
-                if self.settings.socket is not None:
-                    self.settings.socket.unlink(missing_ok=True)
+                if self.settings.socket is not None and _identity(self.settings.socket) == made:
+                    self.settings.socket.unlink(missing_ok=True)  # a successor may have put its own there
 
     async def _follow(self, stack: AsyncExitStack) -> Extender | None:
         access = self.settings.access
@@ -258,10 +260,19 @@ class Serving:
         log(logging.ERROR, "reload", outcome="failed", detail=why)
 
 
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    """Of a file, whatever it is called; None where there is none."""
+    if path is None or not path.exists():
+        return None
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
 def _prepare_socket(path: Path) -> None:
     """A file for its owner alone: the server takes its place and keeps its mode.
 
-    One that a killed service left is removed; anything else that is there is not ours.
+    A socket that is there was left by a killed service, or belongs to one that this one takes over from; anything else
+    is not ours.
     """
     if path.is_socket():
         path.unlink()

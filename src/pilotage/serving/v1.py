@@ -54,11 +54,11 @@ class Api:
     def score(self, request: ScoreRequest) -> ScoreAnswer:
         pod = offered_pod(request.pod)
         expect_readable(pod)
-        scoring, nodes = self._place(request.candidates, request.session, pod)
+        names = [candidate.name for candidate in request.candidates]
+        scoring, nodes = self._place(request.candidates, names, request.session, pod)
         said = scoring.verdict(pod, request.policy)
         total_C = said.of(nodes)
         score_C = scaled(total_C, TOP)
-        names = [candidate.name for candidate in request.candidates]
         if self.on_scored is not None:
             self.on_scored(pod.uid, Scored(said.policy.name, names, total_C))
         return ScoreAnswer("v1", pod.uid, said.policy.name, dict(zip(names, score_C.tolist(), strict=True)))
@@ -72,7 +72,8 @@ class Api:
             scoring.cache.refresh()
             nodes = np.arange(len(scoring.cache.state.nodes))
         else:
-            scoring, nodes = self._place(request.candidates, request.session, pod)
+            names = [candidate.name for candidate in request.candidates]
+            scoring, nodes = self._place(request.candidates, names, request.session, pod)
         why = undecided(pod, scoring.cache)  # volumes are not followed here: what is claimed is kube-scheduler's
         if why:
             raise invalid(f"pod: {why}")
@@ -86,31 +87,34 @@ class Api:
             raise not_ready(problem)
         return self.own.scoring
 
-    def _place(self, candidates: list[Candidate], session: str | None, pod: PodView) -> tuple[Scoring, IntArray]:
+    def _place(
+        self, candidates: list[Candidate], names: list[str], session: str | None, pod: PodView
+    ) -> tuple[Scoring, IntArray]:
         """The cluster in question, and which of its nodes are candidates."""
-        told = [candidate.generation is not None or candidate.state is not None for candidate in candidates]
-        names = [candidate.name for candidate in candidates]
         if len(set(names)) < len(names):
             raise invalid("candidates: a name is given twice; expected each name once")
-        if any(told):
-            if not all(told):
-                raise invalid("candidates: some have only a name; expected generation or state for all, or for none")
-            if session is None and any(candidate.generation is not None for candidate in candidates):
-                raise invalid("session: is missing; expected one, as candidates have generations")
-            known = self.sessions.find(session)
-            known.take(candidates)
-            known.remember(pod)
-            return known.scoring, _numbers(known.cache, names)
-        scoring = self._own()
-        scoring.cache.refresh()
-        return scoring, _numbers(scoring.cache, names)
+        generations = [candidate.generation for candidate in candidates]
+        told = [candidate for candidate in candidates if candidate.state is not None]
+        bare = generations.count(None)  # with a state, or by name alone
+        if bare == len(names) and not told:
+            scoring = self._own()
+            scoring.cache.refresh()
+            return scoring, _numbers(scoring.cache, names)
+        if bare > sum(candidate.generation is None for candidate in told):
+            raise invalid("candidates: some have only a name; expected generation or state for all, or for none")
+        if session is None and bare < len(names):
+            raise invalid("session: is missing; expected one, as candidates have generations")
+        known = self.sessions.find(session)
+        known.take(told)
+        known.expect(names, generations)
+        known.remember(pod)
+        return known.scoring, _numbers(known.cache, names)
 
 
 def _numbers(cache: ClusterCache, names: list[str]) -> IntArray:
-    index = cache.state.index
-    found = [index.get(name, -1) for name in names]
-    if -1 in found:
-        raise unknown_nodes([name for name, n in zip(names, found, strict=True) if n < 0], len(names))
+    found = list(map(cache.state.index.get, names))
+    if None in found:
+        raise unknown_nodes([name for name, n in zip(names, found, strict=True) if n is None], len(names))
     return np.array(found, np.int64)
 
 
