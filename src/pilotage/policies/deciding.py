@@ -57,7 +57,9 @@ def refresh(policy: Policy, view: View, row: Row, changed_L: IntArray, changes: 
     if policy.scope == "cluster" or row.seen < 0 or changes - row.seen > N:
         stale = np.arange(N)
     else:
-        stale = np.unique(changed_L[np.arange(row.seen, changes) % N])
+        changed_N = np.zeros(N, np.bool_)
+        changed_N[changed_L[np.arange(row.seen, changes) % N]] = True
+        stale = np.flatnonzero(changed_N)
     if len(stale):
         scores = score_candidates(policy, view.batch(stale))
         row.raw_N[stale], row.device_N[stale] = scores.raw_N, scores.device_N
