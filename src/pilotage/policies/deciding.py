@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pilotage.kernels.choosing import INFEASIBLE
+from pilotage.kernels.choosing import INFEASIBLE, best_few
 from pilotage.kernels.feasibility import ShapeArrays, feasible_some
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape
@@ -118,13 +118,5 @@ def choose(
 
 def best_totals(total_N: FloatArray, rank_N: IntArray, count: int) -> list[int]:
     """The candidates with the highest totals, as the chooser prefers them: by rank among equals."""
-    if count < len(total_N):
-        line = np.partition(total_N, len(total_N) - count)[len(total_N) - count]
-        above, level = np.flatnonzero(total_N > line), np.flatnonzero(total_N == line)
-        wanted = count - len(above)  # of the many that may share the last total only the first by rank
-        few = level if len(level) == wanted else level[np.argpartition(rank_N[level], wanted)[:wanted]]
-        found = np.concatenate((above, few))
-    else:
-        found = np.arange(len(total_N))
-    found = found[np.isfinite(total_N[found])]
-    return [int(n) for n in found[np.lexsort((rank_N[found], -total_N[found]))]]
+    best_K = np.empty(count, np.int64)
+    return [int(n) for n in best_K[: best_few(total_N, rank_N, best_K)]]
