@@ -169,7 +169,7 @@ def test_more_pods_than_one_request_can_delete_are_taken_away(answer_to_many: in
 
     async def run() -> None:
         async with a_client(answer) as client:
-            await clean(client, LoadSettings(), SystemClock())
+            assert await clean(client, LoadSettings(), SystemClock()) == 5
 
     asyncio.run(run())
     assert asked == [5, 3, 1]

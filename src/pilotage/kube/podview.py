@@ -203,7 +203,7 @@ def _raise_to_resized(containers: list[Json], spec: Json, status: Json) -> None:
         wanted = (container.get("resources") or {}).get("requests") or {}
         for other in others:
             for name, amount in (other or {}).items():
-                if name in wanted and parse_quantity(amount) > parse_quantity(wanted[name]):
+                if wanted.get(name, amount) != amount and parse_quantity(amount) > parse_quantity(wanted[name]):
                     wanted = {**wanted, name: amount}
         if wanted:
             reduced["resources"] = {**(container.get("resources") or {}), "requests": wanted}

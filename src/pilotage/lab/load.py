@@ -197,24 +197,28 @@ async def until_settled(client: Client, settings: LoadSettings, pods: int, clock
 
 async def clean(client: Client, settings: LoadSettings, clock: Clock) -> int:
     """Takes away what it made, and returns when it is gone: the number of pods."""
-    first: int | None = None
-    fewest, progress_at = 0, clock.now()
     paths = [path.format(settings.namespace) for path in COLLECTIONS.values()]
     groups = await native_form(client)
     if groups is not None:
         paths.append(groups.path_in(settings.namespace))
+    first = fewest = await _count_pods(client, settings)
+    progress_at = clock.now()
     while True:
         for path in paths:
             await _delete_all(client, path, settings)
-        pods, _ = await client.list_all(COLLECTIONS["Pod"].format(settings.namespace), labelSelector=chosen(settings))
-        first = len(pods) if first is None else first
-        if not pods:
+        left = await _count_pods(client, settings)
+        if not left:
             return first
-        if not fewest or len(pods) < fewest:
-            fewest, progress_at = len(pods), clock.now()
+        if left < fewest:
+            fewest, progress_at = left, clock.now()
         if clock.now() > progress_at + GONE_SECONDS:
-            raise InputError(f"{len(pods)} pods are still there after {GONE_SECONDS:g} s", expected="kwok to run")
+            raise InputError(f"{left} pods are still there after {GONE_SECONDS:g} s", expected="kwok to run")
         await asyncio.sleep(POLL_SECONDS)
+
+
+async def _count_pods(client: Client, settings: LoadSettings) -> int:
+    pods, _ = await client.list_all(COLLECTIONS["Pod"].format(settings.namespace), labelSelector=chosen(settings))
+    return len(pods)
 
 
 async def _delete_all(client: Client, path: str, settings: LoadSettings) -> None:

@@ -75,7 +75,9 @@ def totals(
     """
     raw_N = row.raw_N if allowed_N is None else np.where(allowed_N, row.raw_N, INFEASIBLE)
     # Wishes are points from 0 to 100 each: beside them the policy's score must be in that range too.
-    total_N = total_scores(raw_N[None], policy.normalise == "minmax" or wish_N is not None)
+    if policy.normalise != "minmax" and wish_N is None:
+        return raw_N + 0.0  # a copy, with no zero below zero
+    total_N = total_scores(raw_N[None], True)
     if wish_N is not None:
         total_N += wish_N
     return total_N
