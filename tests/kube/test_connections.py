@@ -137,6 +137,25 @@ def test_silence_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(run())
 
 
+def test_who_was_away_hears_what_was_said_meanwhile() -> None:
+    """A process that was paused finds its timers due before it has read what waits for it."""
+
+    async def run() -> None:
+        async with a_server(lambda writer: None) as (server, url):
+            pool = connections.Connections(Access(url, None))
+            async with asyncio.TaskGroup() as group:
+                asking = group.create_task(pool.ask(REQUEST))
+                await until(lambda: len(server.requests) == 1, "the request is there")
+                (connection,) = pool._open
+                long_ago = asyncio.get_running_loop().time() - 100.0
+                connection._silent(long_ago, connections.ANSWER_SECONDS)
+                server.writers[0].write(FINE)
+            assert asking.result().take() == b"{}"
+            await pool.close()
+
+    asyncio.run(run())
+
+
 def test_a_stream_that_nobody_reads_is_not_taken_in_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing of it is lost when somebody does."""
     monkeypatch.setattr(connections, "MAX_WAITING_BYTES", 1000)

@@ -19,6 +19,7 @@ from pilotage.kube.errors import UnreachableError
 
 CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
 IDLE_SECONDS = 60.0  # after which a connection is not used again: somebody on the way may have forgotten it
+LATE_SECONDS = 1.0  # that a timer may be late before it is clear that nobody was listening
 MAX_CONNECTIONS = 64
 MAX_WAITING_BYTES = 1 << 20  # of a stream that nobody takes; more is not read from the network
 CLOSING_TURNS = 4  # of the event loop, until closed connections have noticed
@@ -84,14 +85,21 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         loop = asyncio.get_running_loop()
         self._news = loop.create_future()
-        timer = loop.call_later(seconds, self.fail, TimeoutError(f"no answer within {seconds:g} s"))
+        self._timer = loop.call_later(seconds, self._silent, loop.time() + seconds, seconds)
         try:
             await self._news
         finally:
-            timer.cancel()
+            self._timer.cancel()
             self._news = None
         if self._fault is not None:
             raise self._fault
+
+    def _silent(self, due: float, seconds: float) -> None:
+        error, loop = TimeoutError(f"no answer within {seconds:g} s"), asyncio.get_running_loop()
+        if loop.time() - due < LATE_SECONDS:
+            self.fail(error)
+        else:  # this process was paused, or busy (compiling): what came meanwhile has not been read yet
+            self._timer = loop.call_later(LATE_SECONDS, self.fail, error)
 
     def fail(self, error: Exception) -> None:
         self._fault = self._fault or error
