@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -10,9 +11,11 @@ import pytest
 
 from kube.servers import until
 from pilotage.kube import connections
-from pilotage.kube.access import Access
+from pilotage.kube.access import Access, load_certificate
 from pilotage.kube.client import Client
 from pilotage.kube.errors import UnreachableError
+from pilotage.lab.certificates import Authority
+from pilotage.model.clock import SystemClock
 
 FINE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 REQUEST = b"GET / HTTP/1.1\r\n\r\n"
@@ -39,11 +42,12 @@ class Server:
 
 
 @asynccontextmanager
-async def a_server(say: Say) -> AsyncIterator[tuple[Server, str]]:
+async def a_server(say: Say, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[Server, str]]:
     server = Server(say)
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
+    scheme = "http" if tls is None else "https"
     try:
-        yield server, f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        yield server, f"{scheme}://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
     finally:
         listening.close()
         for writer in server.writers:
@@ -189,5 +193,36 @@ def test_names_and_tokens_cannot_add_headers() -> None:
                 with pytest.raises(UnreachableError, match="characters that no token has"):
                     await client.get("/x")
             assert len(server.requests) == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("trusted", "server_name", "said"),
+    [
+        ("ours", None, ""),
+        ("ours", "localhost", ""),
+        ("ours", "elsewhere.example", "not valid for 'elsewhere.example'"),
+        ("another", None, "certificate verify failed"),
+    ],
+)
+def test_the_server_must_show_a_certificate_of_its_authority(trusted: str, server_name: str | None, said: str) -> None:
+    authorities = {name: Authority(name, SystemClock().wall()) for name in ("ours", "another")}
+    shown = authorities["ours"].issue("server")
+    served, asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    load_certificate(served, shown.certificate, shown.key, "test")
+    asking.load_verify_locations(cadata=authorities[trusted].pem.decode())
+
+    async def run() -> None:
+        async with (
+            a_server(lambda writer: writer.write(FINE), served) as (server, url),
+            Client(Access(url, asking, server_name=server_name)) as client,
+        ):
+            if said:
+                with pytest.raises(UnreachableError, match=said):
+                    await client.get("/x")
+            else:
+                assert (await client.get("/x"), await client.get("/x")) == ({}, {})
+            assert len(server.requests) == (0 if said else 2)
 
     asyncio.run(run())
