@@ -67,6 +67,7 @@ def test_some_answers_have_no_body(head: bytes) -> None:
     "head",
     [
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: X-Other, Close\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
     ],
 )

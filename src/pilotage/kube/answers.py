@@ -66,7 +66,7 @@ class Answer:
             name, _, value = line.partition(":")
             self.headers[name.lower()] = value.strip()
         self.status = int(status)
-        self.keeps_open = first[7] == "1" and self.headers.get("connection", "").lower() != "close"
+        self.keeps_open = first[7] == "1" and "close" not in self.headers.get("connection", "").lower()
         self._expect_body()
         return data[end + 4 :]
 
