@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from urllib.parse import parse_qsl
 
 import aiohttp
 import pytest
@@ -16,7 +17,9 @@ from deploy.chart import NAMESPACE, account_of, of_kind, path_of, rendered
 from lab.labs import a_lab, eventually, make_namespace, pod
 from pilotage.dashboard.watching import WatchedCluster
 from pilotage.kube.access import Access, read_kubeconfig
+from pilotage.kube.answers import Answer
 from pilotage.kube.client import Client, Json
+from pilotage.kube.connections import Connections, Stream
 from pilotage.kube.errors import KubeError
 from pilotage.kube.lease import Lease, LeaseSettings, NotLeadingError
 from pilotage.lab.components import LabSettings
@@ -135,19 +138,33 @@ class Answers:
         return {permission for permission, statuses in self.statuses.items() if REFUSED in statuses}
 
     def record(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        send: Callable[..., AbstractAsyncContextManager[aiohttp.ClientResponse]] = Client._send
+        ask, stream = Connections.ask, Connections.stream
+
+        async def asking(
+            connections: Connections, request: bytes, before_send: Callable[[], None] | None = None
+        ) -> Answer:
+            answer = await ask(connections, request, before_send)
+            self._note(request, answer.status)
+            return answer
 
         @asynccontextmanager
-        async def recorded(
-            client: Client, method: str, path: str, params: Mapping[str, str] | None, *rest: Any
-        ) -> AsyncIterator[aiohttp.ClientResponse]:
-            async with send(client, method, path, params, *rest) as answer:
-                permission = asked(method, path, params) if client.access.tokens is not None else None
-                if permission is not None:  # the account has a token, the lab's own users have certificates
-                    self.statuses.setdefault(permission, set()).add(answer.status)
-                yield answer
+        async def streaming(connections: Connections, request: bytes, idle_seconds: float) -> AsyncIterator[Stream]:
+            async with stream(connections, request, idle_seconds) as found:
+                self._note(request, found.answer.status)
+                yield found
 
-        monkeypatch.setattr(Client, "_send", recorded)
+        monkeypatch.setattr(Connections, "ask", asking)
+        monkeypatch.setattr(Connections, "stream", streaming)
+
+    def _note(self, request: bytes, status: int) -> None:
+        head = request.partition(b"\r\n\r\n")[0].decode()
+        if "\r\nAuthorization: Bearer " not in head:
+            return  # the account has a token, the lab's own users have certificates
+        method, target, _ = head.partition("\r\n")[0].split(" ")
+        path, _, query = target.partition("?")
+        permission = asked(method, path, dict(parse_qsl(query)))
+        if permission is not None:
+            self.statuses.setdefault(permission, set()).add(status)
 
 
 @pytest.fixture

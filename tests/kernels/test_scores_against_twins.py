@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 import pytest
@@ -29,8 +30,10 @@ from pilotage.kernels.features import random_unit as quick_random_unit
 from pilotage.kernels.prices import STANDING
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.workload import FloatArray, IntArray, PodShape
+from pilotage.policies.deciding import best_totals
 from pilotage.policies.encode import encode_nodes, pod_features
 from pilotage.policies.heuristics import HEURISTICS, Heuristic
+from reference import choices
 from reference import fragmentation as slow
 from reference.fragmentation import TypicalPod
 from reference.machines import MIB, View, devices_fit, distance
@@ -375,3 +378,14 @@ def test_gang_twins_send_the_first_pod_where_the_rack_has_room(left: int, room: 
     node.mates_left, node.rack_room = left, room
     assert RULES["gang-locality@1"](PodShape(), node, [], 0.0) == near
     assert RULES["gang-spread@1"](PodShape(), node, [], 0.0) == 0
+
+
+@given(
+    st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 1.0, 2.0]), min_size=1, max_size=12),
+    st.integers(1, 6),
+    st.randoms(use_true_random=False),
+)
+def test_best_totals_are_those_of_a_full_sort(totals: list[float], count: int, random: Random) -> None:
+    rank = list(range(len(totals)))
+    random.shuffle(rank)
+    assert best_totals(np.array(totals), np.array(rank), count) == choices.best_totals(totals, rank, count)

@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 
 from kube.servers import a_client, until
-from pilotage.kube.client import MAX_CONNECTIONS, Client
+from pilotage.kube.client import Client
+from pilotage.kube.connections import MAX_CONNECTIONS
 from pilotage.kube.errors import KubeError, UnreachableError
 from pilotage.kube.many import for_each
 from pilotage.model.errors import PilotageError

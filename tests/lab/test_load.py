@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.commands import installed_pilotage
 from kube.objects import a_pod
+from kube.servers import a_client
 from lab.labs import fresh_namespace, pod
 from pilotage.kube.client import Client
 from pilotage.lab.controlplane import Lab, in_lab
 from pilotage.lab.gangs import in_group
-from pilotage.lab.load import LABEL, Limits, LoadSettings, objects, up_to
+from pilotage.lab.load import LABEL, Limits, LoadSettings, clean, objects, up_to
 from pilotage.lab.watching import BoundPods, ScheduledEvents
-from pilotage.model.clock import VirtualClock
+from pilotage.model.clock import SystemClock, VirtualClock
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import Gang, Pod, PodShape, Workload
@@ -144,6 +147,32 @@ def test_a_parquet_file_that_is_none_is_named(tmp_path: Path, content: bytes) ->
         openb.read_pods(path)
     with pytest.raises(InputError, match="cannot be read"):
         openb.read_pods(tmp_path / "nowhere.parquet")
+
+
+@pytest.mark.parametrize("answer_to_many", [504, None])
+def test_more_pods_than_one_request_can_delete_are_taken_away(answer_to_many: int | None) -> None:
+    """The server gives up after a minute, or the connection does; what it deleted until then is gone."""
+    left = [f"p{number}" for number in range(5)]
+    asked: list[int] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        if not request.path.endswith("/pods"):
+            return web.json_response({}, status=404 if request.method == "GET" else 200)
+        if request.method == "GET":
+            items = [{"metadata": {"name": name}} for name in left]
+            return web.json_response({"items": items, "metadata": {"resourceVersion": "1"}})
+        asked.append(len(left))
+        del left[:2]
+        if left and answer_to_many is None and request.transport is not None:
+            request.transport.close()
+        return web.json_response({"reason": "Timeout"}, status=(answer_to_many or 200) if left else 200)
+
+    async def run() -> None:
+        async with a_client(answer) as client:
+            assert await clean(client, LoadSettings(), SystemClock()) == 5
+
+    asyncio.run(run())
+    assert asked == [5, 3, 1]
 
 
 def test_the_clock_stops_with_the_last_binding_and_the_last_event() -> None:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pilotage.model.outcome import Choice, Failed, Outcome, Scheduled, Unschedulable, Wait
 from pilotage.model.workload import PodShape
-from pilotage.policies.deciding import best_totals
 from pilotage.policies.journal import Attempt, Journal
 
 CHOICE = Choice("fgd@1", (("b", 90.0), ("a", 75.0)), 2, 5, (("Insufficient cpu", 3),))
@@ -74,12 +70,3 @@ def test_the_oldest_go_first() -> None:
     assert [decision.uid for decision in journal.of_pod("shop/web-3")] == ["uid-3"]
     assert journal.of_pod("uid-0") == []
     assert (len(journal), journal.added) == (3, 5)
-
-
-@given(st.lists(st.sampled_from([-np.inf, 0.0, 1.0, 2.0]), min_size=1, max_size=12), st.integers(1, 6), st.randoms())
-def test_best_totals_are_those_of_a_full_sort(totals: list[float], count: int, random: object) -> None:
-    rank = list(range(len(totals)))
-    random.shuffle(rank)  # type: ignore[attr-defined]
-    expected = sorted(range(len(totals)), key=lambda n: (-totals[n], rank[n]))[:count]
-    found = best_totals(np.array(totals), np.array(rank), count)
-    assert found == [n for n in expected if totals[n] > -np.inf]

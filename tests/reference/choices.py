@@ -51,3 +51,9 @@ class SlowPolicy:
 
 def mask(devices: Sequence[int]) -> int:
     return sum(2**d for d in devices)
+
+
+def best_totals(totals: Sequence[float], rank: Sequence[int], count: int) -> list[int]:
+    """The candidates with the highest totals, by rank among equals."""
+    ordered = sorted(range(len(totals)), key=lambda n: (-totals[n], rank[n]))
+    return [n for n in ordered[:count] if totals[n] > float("-inf")]

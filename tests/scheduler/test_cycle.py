@@ -75,6 +75,19 @@ def test_a_policy_that_fails_costs_its_pod_and_nothing_else(where: str, said: st
     assert cycle.attempt(pod) == Scheduled("n0")
 
 
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [(None, "1 node(s) had no GPU"), ("T4", "1 node(s) didn't have a GPU of the requested model")],
+)
+def test_a_node_without_gpu_lacks_a_model_only_where_one_was_asked_for(model: str | None, said: str) -> None:
+    shares = {"alibabacloud.com/gpu-milli": "500", "alibabacloud.com/gpu-count": "1"}
+    asked = a_pod("gpu", annotations=shares | ({"alibabacloud.com/gpu-card-model": model} if model else {}))
+    cycle = a_cycle(find_policy("best-fit"), asked)
+    outcome = cycle.attempt(cycle.cache.pods["uid-gpu"])
+    assert isinstance(outcome, Unschedulable)
+    assert said in outcome.message
+
+
 def test_decisions_are_timed_on_a_cluster_that_stands_still() -> None:
     shape = PodShape(cpu_milli=1000, memory_bytes=2**30)
     workload = Workload.of(Pod(f"p{i}", shape) for i in range(5))

@@ -212,7 +212,7 @@ def remove_nodes(names: NodeNames, *, name: NameOption = "default") -> None:
     from pilotage.lab.nodes import remove
 
     _with_client(name, lambda client: remove(client, names))
-    results().print(f"removed {len(names)}")
+    results().print(f"removed {_nodes(len(names))}")
 
 
 @nodes_app.command("fail", epilog="Example: pilotage lab nodes fail node-3")
@@ -230,7 +230,7 @@ def fail_nodes(
         _with_client(name, lambda client: recover(client, names))
     else:
         _with_client(name, lambda client: fail(client, names, SystemClock()))
-    results().print(f"{len(names)} {'recover' if recovered else 'fail'}")
+    results().print(f"{_nodes(len(names))} {'recovered' if recovered else 'failed'}")
 
 
 def _template(cpu: str, memory: str, pods: int, gpus: int, model: str, taints: list[str], labels: list[str]) -> Node:
@@ -283,7 +283,11 @@ def _add(lab: str, nodes: list[Node] | tuple[Node, ...]) -> None:
     screen = console()
     with progress_bar(screen, "nodes") as progress:
         _with_client(lab, lambda client: add(client, nodes, progress))
-    screen.print(f"added {len(nodes)} nodes")
+    screen.print(f"added {_nodes(len(nodes))}")
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"
 
 
 def _with_client(lab: str, do: Callable[[Client], Awaitable[T]]) -> T:

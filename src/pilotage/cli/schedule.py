@@ -231,5 +231,5 @@ async def _run(
                 await asyncio.to_thread(status.shutdown)
                 status.server_close()
     figures = scheduler.figures()
-    say(f"bound {figures['bound']:g} pods, {figures['api_calls_per_pod']:.2f} requests for each")
+    say(f"pods bound: {figures['bound']:.0f}; requests for each: {figures['api_calls_per_pod']:.2f}")
     return figures

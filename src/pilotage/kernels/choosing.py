@@ -204,3 +204,26 @@ def weighted_total(score_KN: FloatArray, weight_K: FloatArray, minmax_K: BoolArr
             if minmax_K[k]:
                 value = np.floor((value - low) * 100.0 / (high - low)) if high > low else 0.0
             total_N[n] += weight_K[k] * value
+
+
+@inlined_inner
+def comes_before(total_N: FloatArray, rank_N: IntArray, n: int, other: int) -> bool:
+    return bool(total_N[n] > total_N[other] or (total_N[n] == total_N[other] and rank_N[n] < rank_N[other]))
+
+
+@kernel
+def best_few(total_N: FloatArray, rank_N: IntArray, best_K: IntArray) -> int:
+    """The candidates with the highest totals, the lowest rank first among equals; how many there are, at most K."""
+    found = 0
+    for n in range(total_N.shape[0]):
+        if total_N[n] == INFEASIBLE:
+            continue
+        place = found
+        while place > 0 and comes_before(total_N, rank_N, n, best_K[place - 1]):
+            if place < best_K.shape[0]:
+                best_K[place] = best_K[place - 1]
+            place -= 1
+        if place < best_K.shape[0]:
+            best_K[place] = n
+            found = min(found + 1, best_K.shape[0])
+    return found

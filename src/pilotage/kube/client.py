@@ -4,54 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
 
-import aiohttp
 import orjson
-from aiohttp.abc import AbstractStreamWriter
 
 from pilotage.kube.access import Access
+from pilotage.kube.connections import Connections, Stream
 from pilotage.kube.errors import KubeError, UnreachableError
-from pilotage.model.errors import InputError, PilotageError
+from pilotage.model.errors import InputError
 
 Json = dict[str, Any]
 
+IN_PATHS = "/"  # characters that stand for themselves there, as do letters, digits and "_.-~"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
-CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
-ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS)
 MAX_ANSWER_BYTES = 1 << 30
 MAX_EVENT_BYTES = 16 * 1024 * 1024  # etcd stores at most 1.5 MB of an object
-MAX_CONNECTIONS = 64
 BUSY_TRIES = 5  # while the server says "too many requests"
 BUSY_SECONDS = 10.0  # the longest it may ask us to wait
 PAGE = 500
-CLOSING_TURNS = 4  # of the event loop, until closed connections have noticed
-
-
-class _Guarded(aiohttp.BytesPayload):
-    """A body that asks whether it may still be written, at the moment when it is.
-
-    Getting a connection can take seconds; who waited for one, or was paused meanwhile, must not act on what was true
-    before.
-    """
-
-    def __init__(self, data: bytes, check: Callable[[], None]) -> None:
-        super().__init__(data)
-        self._check = check
-        self.stopped_by: PilotageError | None = None
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        try:
-            self._check()
-        except PilotageError as error:
-            self.stopped_by = error
-            raise
-        await super().write_with_length(writer, content_length)
 
 
 class Client:
@@ -60,24 +36,24 @@ class Client:
     def __init__(self, access: Access, *, agent: str = "pilotage") -> None:
         self.access = access
         self.calls: Counter[str] = Counter()  # requests sent, by method and what they were about
-        self._agent = agent
-        self._session: aiohttp.ClientSession | None = None
+        parts = urlsplit(access.server)
+        self._base = quote(parts.path, safe=IN_PATHS)
+        # Never after a redirection, and never through a proxy of the environment: both would carry credentials
+        # elsewhere. Compressed answers cost both sides more than the network between them does.
+        host = parts.netloc.rpartition("@")[2]
+        self._fixed = f" HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {agent}\r\nAccept: application/json\r\n"
+        self._connections: Connections | None = None
 
     async def __aenter__(self) -> Client:
-        connector = aiohttp.TCPConnector(limit=0, limit_per_host=MAX_CONNECTIONS, keepalive_timeout=60)
-        headers = {"User-Agent": self._agent, "Accept": "application/json"}
-        # Never through a proxy of the environment, never after a redirection: both would carry credentials elsewhere.
-        self._session = aiohttp.ClientSession(connector=connector, headers=headers, trust_env=False)
+        self._connections = Connections(self.access)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-            for _ in range(CLOSING_TURNS):
-                await asyncio.sleep(0)
+        if self._connections is not None:
+            connections, self._connections = self._connections, None
+            await connections.close()
 
     # One request
 
@@ -113,26 +89,23 @@ class Client:
         `before_send` is called when the connection is there, with nothing awaited before the request is written to it;
         it may raise to stop it.
         """
-        data = None if body is None else orjson.dumps(body)
-        guarded = _Guarded(data or b"", before_send) if before_send is not None else None
+        data = b"" if body is None else orjson.dumps(body)
         renew = False
         for attempt in range(max(tries, 2)):  # the second one is for a token that was refused
             self.calls[f"{method} {_subject(path)}"] += 1
             token = await self._token(renew)
+            written = self._written(method, path, params, token, data, content_type)
             try:
-                async with self._send(method, path, params, guarded or data, content_type, token) as answer:
-                    content = await answer.read()
-                    if answer.status == 401 and not renew and self.access.tokens is not None:
-                        renew = True
-                        continue
-                    if answer.status == 429 and attempt + 1 < tries:
-                        await asyncio.sleep(_retry_after(answer.headers.get("Retry-After"), attempt))
-                        continue
-                    return _checked(answer.status, content)
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                if guarded is not None and guarded.stopped_by is not None:
-                    raise guarded.stopped_by from None
+                answer = await self._opened().ask(written, before_send)
+            except (TimeoutError, OSError, UnreachableError) as error:
                 raise _unreachable(self.access.server, error) from error
+            if answer.status == 401 and not renew and self.access.tokens is not None:
+                renew = True
+                continue
+            if answer.status == 429 and attempt + 1 < tries:
+                await asyncio.sleep(_retry_after(answer.headers.get("retry-after"), attempt))
+                continue
+            return _checked(answer.status, answer.take())
         raise KubeError(429, "TooManyRequests", "still busy after several tries")
 
     async def list_all(self, path: str, **params: str) -> tuple[list[Json], str]:
@@ -149,79 +122,79 @@ class Client:
 
     # A stream
 
-    async def lines(self, path: str, params: Mapping[str, str], idle_seconds: float) -> AsyncGenerator[bytes, None]:
-        """Lines of a watch, until the server ends it or nothing came for `idle_seconds`.
-
-        The first one is empty and comes when the server has agreed.
+    async def lines(
+        self, path: str, params: Mapping[str, str], idle_seconds: float
+    ) -> AsyncGenerator[list[bytes], None]:
+        """Lines of a watch, those together that came together, until the server ends it or nothing came for
+        `idle_seconds`. At first there are none: the server has agreed.
         """
         self.calls[f"WATCH {_subject(path)}"] += 1
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds)
         renew = False
         while True:
             try:
-                token = await self._token(renew)
-                async with self._send("GET", path, params, None, "", token, timeout) as answer:
-                    if answer.status == 401 and not renew and self.access.tokens is not None:
+                written = self._written("GET", path, params, await self._token(renew))
+                async with self._opened().stream(written, idle_seconds) as stream:
+                    if stream.answer.status == 401 and not renew and self.access.tokens is not None:
                         renew = True
                         continue
-                    if answer.status != 200:
-                        _checked(answer.status, await answer.read())
-                    try:
-                        yield b""
-                        async for line in _lines(answer):
-                            yield line
-                    finally:
-                        _abort(answer)
+                    if stream.answer.status != 200:
+                        _checked(stream.answer.status, await stream.rest())
+                    yield []
+                    async with aclosing(_lines(stream)) as lines:
+                        async for some in lines:
+                            yield some
                 return
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            except (TimeoutError, OSError, UnreachableError) as error:
                 raise _unreachable(self.access.server, error) from error
 
     async def text(self, path: str) -> str:
         """An answer that is no JSON, such as that of /readyz."""
+        written = self._written("GET", path, None, await self._token(False))
         try:
-            async with self._send("GET", path, None, None, "", await self._token(False)) as answer:
-                content = await answer.read()
-                if answer.status >= 400:
-                    raise KubeError(answer.status, answer.reason or "", content[:200].decode("utf-8", "replace"))
-                return content.decode("utf-8", "replace")
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            answer = await self._opened().ask(written)
+        except (TimeoutError, OSError, UnreachableError) as error:
             raise _unreachable(self.access.server, error) from error
+        content = answer.take()
+        if answer.status >= 400:
+            raise KubeError(answer.status, "", content[:200].decode("utf-8", "replace"))
+        return content.decode("utf-8", "replace")
 
     async def _token(self, renew: bool) -> str:
         """A token that cannot be had now (a plugin failed, a file is being replaced) may be there in a moment."""
         if self.access.tokens is None:
             return ""
         try:
-            return await self.access.tokens.token(renew=renew)
+            token = await self.access.tokens.token(renew=renew)
         except InputError as error:
             raise UnreachableError(f"{self.access.server}: no token: {error}") from error
+        if not (token.isascii() and token.isprintable()):  # a second line of it would be a header of its own
+            raise UnreachableError(f"{self.access.server}: no token: it holds characters that no token has")
+        return token
 
-    def _send(
+    def _opened(self) -> Connections:
+        if self._connections is None:
+            raise UnreachableError("the client is closed")
+        return self._connections
+
+    def _written(
         self,
         method: str,
         path: str,
         params: Mapping[str, str] | None,
-        data: bytes | aiohttp.BytesPayload | None,
-        content_type: str,
         token: str,
-        timeout: aiohttp.ClientTimeout = ANSWER_TIMEOUT,
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        if self._session is None:
-            raise UnreachableError("the client is closed")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        if data is not None:
-            headers["Content-Type"] = content_type
-        return self._session.request(
-            method,
-            self.access.server + path,
-            params=params or None,
-            data=data,
-            headers=headers,
-            ssl=self.access.tls if self.access.tls is not None else True,
-            server_hostname=self.access.server_name,
-            allow_redirects=False,
-            timeout=timeout,
-        )
+        data: bytes = b"",
+        content_type: str = "",
+    ) -> bytes:
+        """A request as it goes over the wire."""
+        asked = f"?{urlencode(params)}" if params else ""
+        head = f"{method} {self._base}{quote(path, safe=IN_PATHS)}{asked}{self._fixed}"
+        if token:
+            head += f"Authorization: Bearer {token}\r\n"
+        if data:
+            head += f"Content-Type: {content_type}\r\n"
+        if method != "GET":
+            head += f"Content-Length: {len(data)}\r\n"
+        return b"%b\r\n%b" % (head.encode("ascii", "replace"), data)
 
 
 def _subject(path: str) -> str:
@@ -247,20 +220,14 @@ def _checked(status: int, content: bytes) -> Json:
     return answer
 
 
-async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _lines(stream: Stream) -> AsyncGenerator[list[bytes], None]:
     rest = b""
-    async for chunk in answer.content.iter_any():
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            yield line
+    while data := await stream.read():
+        *whole, rest = (rest + data).split(b"\n")
+        if whole:
+            yield whole
         if len(rest) > MAX_EVENT_BYTES:
             raise UnreachableError(f"an event of more than {MAX_EVENT_BYTES} bytes")
-
-
-def _abort(answer: aiohttp.ClientResponse) -> None:
-    """A watch that is left early: nobody waits for the farewell of its TLS connection."""
-    if answer.connection is not None and answer.connection.transport is not None:
-        answer.connection.transport.abort()
 
 
 def _retry_after(header: str | None, attempt: int) -> float:

@@ -81,7 +81,7 @@ def read_pod(found: Json) -> PodView:
         shape=shape,
         scheduler=spec.get("schedulerName") or "",
         node=spec.get("nodeName") or "",
-        created=parse_timestamp(metadata["creationTimestamp"]).timestamp(),
+        created=_seconds(metadata["creationTimestamp"]),
         version=metadata["resourceVersion"],
         labels=labels,
         devices=device_mask(annotations.get(GPU_INDEX)),
@@ -94,7 +94,7 @@ def read_pod(found: Json) -> PodView:
         problem=problem or rules.problem,
         nominated=status.get("nominatedNodeName") or "",
         preempts=spec.get("preemptionPolicy") != "Never",
-        started=parse_timestamp(status["startTime"]).timestamp() if status.get("startTime") else 0.0,
+        started=_seconds(status["startTime"]) if status.get("startTime") else 0.0,
         bound_at=_bound_at(status) if spec.get("nodeName") else 0.0,
         owned=any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()),
         condition=_condition(status),
@@ -130,8 +130,13 @@ def _condition(status: Json) -> str:
 def _bound_at(status: Json) -> float:
     for entry in status.get("conditions") or ():
         if entry.get("type") == "PodScheduled" and entry.get("status") == "True" and entry.get("lastTransitionTime"):
-            return parse_timestamp(entry["lastTransitionTime"]).timestamp()
+            return _seconds(entry["lastTransitionTime"])
     return 0.0
+
+
+@lru_cache(maxsize=1024)  # times of pods are whole seconds, and many pods share one
+def _seconds(timestamp: str) -> float:
+    return parse_timestamp(timestamp).timestamp()
 
 
 def _shape(spec: Json, status: Json, annotations: dict[str, str]) -> tuple[PodShape, str, tuple[str, ...]]:
@@ -145,12 +150,8 @@ def _shape(spec: Json, status: Json, annotations: dict[str, str]) -> tuple[PodSh
     if node_affinity:
         what["affinity"] = {"nodeAffinity": node_affinity}
     shares = {key: annotations[key] for key in _SHARE_KEYS if key in annotations}
-    shape, problem, extended = _read(orjson.dumps([what, shares], option=orjson.OPT_SORT_KEYS))
-    priority = spec.get("priority") or 0
-    if priority:
-        shape = replace(shape, priority=priority)
-    # Where it was allowed to go is of no interest any more once it is there, and shapes are few then.
-    return (replace(shape, constraints=ANYWHERE) if spec.get("nodeName") else shape), problem, extended
+    written = orjson.dumps([what, shares], option=orjson.OPT_SORT_KEYS)
+    return _read(written, spec.get("priority") or 0, bool(spec.get("nodeName")))
 
 
 def _reduced(container: Json) -> Json:
@@ -158,8 +159,15 @@ def _reduced(container: Json) -> Json:
 
 
 @lru_cache(maxsize=SHAPES_KEPT)
-def _read(written: bytes) -> tuple[PodShape, str, tuple[str, ...]]:
+def _read(written: bytes, priority: int, placed: bool) -> tuple[PodShape, str, tuple[str, ...]]:
     """The shape, or as much of it as can be read and what is wrong; and the names of extended resources."""
+    shape, problem, extended = _read_request(written)
+    # Where it was allowed to go is of no interest any more once it is there, and shapes are few then.
+    constraints = ANYWHERE if placed else shape.constraints
+    return replace(shape, priority=priority, constraints=constraints), problem, extended
+
+
+def _read_request(written: bytes) -> tuple[PodShape, str, tuple[str, ...]]:
     spec, annotations = orjson.loads(written)
     try:
         shape = read_shape(_field(spec, "spec"), _field(annotations, "metadata.annotations"))
@@ -195,7 +203,7 @@ def _raise_to_resized(containers: list[Json], spec: Json, status: Json) -> None:
         wanted = (container.get("resources") or {}).get("requests") or {}
         for other in others:
             for name, amount in (other or {}).items():
-                if name in wanted and parse_quantity(amount) > parse_quantity(wanted[name]):
+                if wanted.get(name, amount) != amount and parse_quantity(amount) > parse_quantity(wanted[name]):
                     wanted = {**wanted, name: amount}
         if wanted:
             reduced["resources"] = {**(container.get("resources") or {}), "requests": wanted}

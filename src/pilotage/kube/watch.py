@@ -65,10 +65,13 @@ class Informer:
             try:
                 if not self._version:
                     await self._list()
-                async with aclosing(self._events()) as events:
-                    async for event in events:
-                        self._take(event)
-                        pause = FIRST_PAUSE
+                async with aclosing(self._lines()) as lines:
+                    async for some in lines:
+                        self.failing = False
+                        for line in some:
+                            if line:
+                                self._take(_event(line))
+                                pause = FIRST_PAUSE
             except ExpiredError:
                 self._version = ""
                 self.on_fault(f"{self.path}: {LISTED_AGAIN}")
@@ -95,7 +98,7 @@ class Informer:
         self.synced.set()
         self.on_sync()
 
-    async def _events(self) -> AsyncGenerator[Json, None]:
+    def _lines(self) -> AsyncGenerator[list[bytes], None]:
         params = {
             **self.params,
             "watch": "1",
@@ -103,11 +106,7 @@ class Informer:
             "resourceVersion": self._version,
             "timeoutSeconds": str(WATCH_SECONDS),
         }
-        async with aclosing(self.client.lines(self.path, params, IDLE_SECONDS)) as lines:
-            async for line in lines:
-                self.failing = False
-                if line:
-                    yield _event(line)
+        return self.client.lines(self.path, params, IDLE_SECONDS)
 
     def _take(self, event: Json) -> None:
         kind, found = event["type"], event["object"]

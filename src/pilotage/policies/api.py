@@ -29,7 +29,7 @@ DeviceRule = Literal["best", "worst", "random", "fgd", "priced"]
 POLICY_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*@[0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FeatureSchema:
     """The columns a policy reads. Checked once, when the policy is loaded."""
 
@@ -37,7 +37,7 @@ class FeatureSchema:
     node: tuple[str, ...] = ()
     version: int = FEATURES_VERSION
 
-    @property
+    @cached_property
     def about_gangs(self) -> bool:
         """Whether a column depends on where the pod's gang is: it changes though the node does not."""
         return bool({*GANG_COLUMNS} & {*self.node} or {*POD_GANG_COLUMNS} & {*self.pod})

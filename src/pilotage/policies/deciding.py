@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pilotage.kernels.choosing import INFEASIBLE
+from pilotage.kernels.choosing import INFEASIBLE, best_few
 from pilotage.kernels.feasibility import ShapeArrays, feasible_some
 from pilotage.model.cluster import ClusterArrays
 from pilotage.model.workload import BoolArray, FloatArray, IntArray, PodShape
@@ -57,7 +57,9 @@ def refresh(policy: Policy, view: View, row: Row, changed_L: IntArray, changes: 
     if policy.scope == "cluster" or row.seen < 0 or changes - row.seen > N:
         stale = np.arange(N)
     else:
-        stale = np.unique(changed_L[np.arange(row.seen, changes) % N])
+        changed_N = np.zeros(N, np.bool_)
+        changed_N[changed_L[np.arange(row.seen, changes) % N]] = True
+        stale = np.flatnonzero(changed_N)
     if len(stale):
         scores = score_candidates(policy, view.batch(stale))
         row.raw_N[stale], row.device_N[stale] = scores.raw_N, scores.device_N
@@ -73,7 +75,9 @@ def totals(
     """
     raw_N = row.raw_N if allowed_N is None else np.where(allowed_N, row.raw_N, INFEASIBLE)
     # Wishes are points from 0 to 100 each: beside them the policy's score must be in that range too.
-    total_N = total_scores(raw_N[None], policy.normalise == "minmax" or wish_N is not None)
+    if policy.normalise != "minmax" and wish_N is None:
+        return raw_N + 0.0  # a copy, with no zero below zero
+    total_N = total_scores(raw_N[None], True)
     if wish_N is not None:
         total_N += wish_N
     return total_N
@@ -116,13 +120,5 @@ def choose(
 
 def best_totals(total_N: FloatArray, rank_N: IntArray, count: int) -> list[int]:
     """The candidates with the highest totals, as the chooser prefers them: by rank among equals."""
-    if count < len(total_N):
-        line = np.partition(total_N, len(total_N) - count)[len(total_N) - count]
-        above, level = np.flatnonzero(total_N > line), np.flatnonzero(total_N == line)
-        wanted = count - len(above)  # of the many that may share the last total only the first by rank
-        few = level if len(level) == wanted else level[np.argpartition(rank_N[level], wanted)[:wanted]]
-        found = np.concatenate((above, few))
-    else:
-        found = np.arange(len(total_N))
-    found = found[np.isfinite(total_N[found])]
-    return [int(n) for n in found[np.lexsort((rank_N[found], -total_N[found]))]]
+    best_K = np.empty(count, np.int64)
+    return [int(n) for n in best_K[: best_few(total_N, rank_N, best_K)]]

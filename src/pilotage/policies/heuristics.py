@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -35,7 +36,7 @@ class Heuristic:
     def prepare(self, mix: WorkloadMix) -> Heuristic:
         return replace(self, typical=typical_pods(mix))
 
-    @property
+    @cached_property
     def rules(self) -> Rules:
         minmax_K = np.array([self.normalise == "minmax"])
         mode = choosing_mode(self.scope == "node", minmax_K)

@@ -12,13 +12,16 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from pilotage.kube.keys import KeyFiles, Keys
 from pilotage.kube.listening import is_loopback
 from pilotage.model.errors import InputError
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 CLOSING_SECONDS = 1.0
 
@@ -68,6 +71,8 @@ async def answering(
     if settings is None:
         yield
         return
+    from aiohttp import web  # a tenth of the start of a process that nobody asks
+
     files = settings.files
 
     async def alive(request: web.Request) -> web.Response:

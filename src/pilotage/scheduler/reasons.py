@@ -18,6 +18,7 @@ UNSCHEDULABLE = "node(s) were unschedulable"
 TAINT = "node(s) had untolerated taint(s)"
 SELECTOR = "node(s) didn't match Pod's node affinity/selector"
 MODEL = "node(s) didn't have a GPU of the requested model"
+GPU_LESS = "node(s) had no GPU"
 NO_GPU = "node(s) didn't have enough GPU left on their devices"
 DOWN = "node(s) were down"
 TOO_MANY = "Too many pods"
@@ -49,7 +50,7 @@ def count_reasons(
         take(UNSCHEDULABLE, barred & untolerated & cache.facts.carrying(CORDONED)[out])
         take(TAINT, barred & untolerated)
         take(SELECTOR, barred & ~cache.facts.selected(shape.constraints)[out])
-        take(MODEL, barred)
+        take(MODEL if shape.gpu_models else GPU_LESS, barred)
     for reason, out_N in taken:
         if reason == PORTS:
             take(reason, out_N[out])

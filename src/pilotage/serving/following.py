@@ -61,13 +61,15 @@ class _Listening:
         self.heard = self.clock.now()
         return found
 
-    async def lines(self, path: str, params: Mapping[str, str], idle_seconds: float) -> AsyncGenerator[bytes, None]:
+    async def lines(
+        self, path: str, params: Mapping[str, str], idle_seconds: float
+    ) -> AsyncGenerator[list[bytes], None]:
         given = {**params, "timeoutSeconds": str(max(1, int(self.stale_seconds / 3)))}
         idle = min(idle_seconds, max(1.5, self.stale_seconds / 2))
         async with aclosing(self.client.lines(path, given, idle)) as lines:
-            async for line in lines:
+            async for some in lines:
                 self.heard = self.clock.now()
-                yield line
+                yield some
 
 
 @dataclass
