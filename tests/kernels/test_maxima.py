@@ -37,6 +37,20 @@ def test_every_level_has_an_eighth_of_the_one_before_in_whole_groups(size: int, 
     assert level_starts(size).tolist() == starts
 
 
+@pytest.mark.parametrize("size", [1, 8, 9, 65, 520])
+def test_one_score_alone_is_found_wherever_it_is(size: int) -> None:
+    for n in range(size):
+        alone = [LOWEST] * size
+        score_N, maxima_T, start_L = tree_over(alone)
+        assert first_highest(score_N, maxima_T, start_L) == -1
+        score_N[n] = 1.0
+        follow_change(score_N, maxima_T, start_L, n)
+        assert first_highest(score_N, maxima_T, start_L) == n
+        alone[n] = 1.0
+        assert maxima_T.tolist() == tree_over(alone)[1].tolist()
+        assert first_highest(*tree_over(alone)) == n
+
+
 @settings(deadline=None)
 @given(st.lists(SCORES, min_size=1, max_size=150))
 def test_the_first_of_the_highest_is_found(scores: list[float]) -> None:
