@@ -20,7 +20,7 @@ class Answer:
         self.keeps_open = False  # whether the server takes another request on this connection
         self._head_bytes = 0
         self._ends_with_connection = False
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._parser = httptools.HttpResponseParser(self)
 
     def take(self) -> bytes:
         """What came of its body since it was last asked."""
@@ -29,7 +29,7 @@ class Answer:
 
     def feed(self, data: bytes) -> None:
         """Raises UnreachableError for what is no answer."""
-        if self._parser is None:
+        if self.complete:
             raise UnreachableError("more was sent than was asked for")
         if not self.status:
             self._head_bytes += len(data)
@@ -42,11 +42,10 @@ class Answer:
         if not self.status and self._head_bytes > MAX_HEAD_BYTES:
             raise UnreachableError(f"a head of more than {MAX_HEAD_BYTES} bytes")
         if self.complete:
-            self._parser = None  # it holds on to this answer
+            del self._parser  # it holds on to this answer
 
     def end(self) -> None:
         """The connection was closed: fine only where that is what ends the body."""
-        self._parser = None
         if not self._ends_with_connection:
             raise UnreachableError("the connection was closed before the answer was complete")
         self.complete = True
@@ -59,16 +58,13 @@ class Answer:
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        parser = self._parser
-        if parser is None:  # it is what calls this
-            return
-        status, version = parser.get_status_code(), parser.get_http_version()
+        status, version = self._parser.get_status_code(), self._parser.get_http_version()
         if version not in ("1.0", "1.1"):
             raise UnreachableError(f"HTTP {version}")
         if status < 200:  # something before the answer
             self.headers.clear()
             return
-        self.status, self.keeps_open = status, parser.should_keep_alive()
+        self.status, self.keeps_open = status, self._parser.should_keep_alive()
         coding = self.headers.get("transfer-encoding")
         if coding is not None and coding.lower() != "chunked":
             raise UnreachableError(f"a body that is {coding[:60]!r}")
