@@ -2,30 +2,40 @@ package score
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"hash/crc32"
 	"strconv"
 
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-const answerRoom = 4096 // bytes of an answer beside names and scores
+const (
+	answerRoom = 4096 // bytes of an answer beside scores
+	scoreRoom  = 16   // bytes of a score, spaces included
+)
 
-// mostBytes that a right answer about these candidates can have, spaces included.
-func mostBytes(candidates []fwk.NodeInfo) int64 {
-	most := int64(answerRoom)
-	for _, info := range candidates {
-		most += int64(len(info.Node().Name)) + 16
+// checksumOf is a CRC-32 of the numbers asked about, 32 bits each, the lowest first. The answer brings it back: scores in a
+// list do not say whose they are.
+func checksumOf(candidates []candidate) uint32 {
+	numbers := make([]byte, 0, 4*len(candidates))
+	for _, one := range candidates {
+		numbers = binary.LittleEndian.AppendUint32(numbers, uint32(one.number))
 	}
-	return most
+	return crc32.ChecksumIEEE(numbers)
 }
 
-// scoresOf reads an answer: one whole number from 0 to 100 for each of these candidates of this pod, or an error.
-func scoresOf(body []byte, uid string, candidates []fwk.NodeInfo) (map[string]int64, *fallback) {
+// mostBytes that a right answer about so many candidates can have.
+func mostBytes(candidates int) int64 { return answerRoom + scoreRoom*int64(candidates) }
+
+// scoresOf reads an answer: one whole number from 0 to 100 for each candidate of this pod, as they were asked about, or
+// an error. asked: their checksum.
+func scoresOf(body []byte, uid string, candidates int, asked uint32) ([]int8, *fallback) {
 	var answer struct {
-		APIVersion string     `json:"apiVersion"`
-		UID        string     `json:"uid"`
-		Policy     string     `json:"policy"`
-		Scores     scoredList `json:"scores"`
+		APIVersion string          `json:"apiVersion"`
+		UID        string          `json:"uid"`
+		Asked      uint32          `json:"asked"`
+		Scores     json.RawMessage `json:"scores"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return nil, &fallback{malformed, err}
@@ -36,65 +46,32 @@ func scoresOf(body []byte, uid string, candidates []fwk.NodeInfo) (map[string]in
 	if answer.UID != uid {
 		return nil, because(wrongPod, "for the pod %.60q, asked about %q", answer.UID, uid)
 	}
-	if len(answer.Scores) != len(candidates) {
-		return nil, because(wrongNodes, "%d scores for %d candidates", len(answer.Scores), len(candidates))
+	if answer.Asked != asked {
+		return nil, because(wrongNodes, "for candidates with the checksum %d, asked about %d", answer.Asked, asked)
 	}
-	return checkedScores(answer.Scores, candidates)
+	list, isList := bytes.CutPrefix(answer.Scores, []byte("["))
+	if !isList {
+		return nil, because(malformed, "scores are %.40q, want a list", answer.Scores)
+	}
+	return listedScores(bytes.TrimSuffix(list, []byte("]")), candidates)
 }
 
-func checkedScores(list scoredList, candidates []fwk.NodeInfo) (map[string]int64, *fallback) {
-	given := make(map[string]int64, len(list))
-	best, inOrder := int64(fwk.MinNodeScore), true
-	for i, one := range list {
-		score, err := strconv.ParseInt(string(one.score), 10, 64)
-		if err != nil || score < fwk.MinNodeScore || score > fwk.MaxNodeScore {
-			return nil, because(wrongScore, "%.40s for %.60q, want a whole number from 0 to 100", one.score, one.name)
-		}
-		name := candidates[i].Node().Name
-		if string(one.name) != name { // in another order than asked, or another node
-			name, inOrder = string(one.name), false
-		}
-		given[name] = score
-		best = max(best, score)
+// listedScores reads what stands between the brackets. By hand: by reflection it takes several times as long.
+func listedScores(list []byte, candidates int) ([]int8, *fallback) {
+	if given := bytes.Count(list, []byte(",")) + 1; given != candidates {
+		return nil, because(wrongNodes, "%d scores for %d candidates", given, candidates)
 	}
-	for _, info := range candidates { // as many as there are scores: none missing is none too many and none twice
-		if inOrder {
-			break
+	scores, best := make([]int8, 0, candidates), int64(fwk.MinNodeScore)
+	for text := range bytes.SplitSeq(list, []byte(",")) {
+		score, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
+		if err != nil || score < fwk.MinNodeScore || score > fwk.MaxNodeScore {
+			return nil, because(wrongScore, "%.40q, want a whole number from 0 to 100", text)
 		}
-		if _, has := given[info.Node().Name]; !has {
-			return nil, because(wrongNodes, "none for the candidate %q", info.Node().Name)
-		}
+		scores = append(scores, int8(score))
+		best = max(best, score)
 	}
 	if best != fwk.MaxNodeScore && best != fwk.MinNodeScore {
 		return nil, because(wrongScore, "the best candidate has %d, want 100", best)
 	}
-	return given, nil
-}
-
-// scoredList is an object of numbers as it stands, doubles included. Decoded by hand: a map of a thousand entries
-// by reflection takes several times as long, and keeps the last of two equal keys in silence.
-type scoredList []scored
-
-type scored struct{ name, score []byte }
-
-// UnmarshalJSON is given what the decoder has found to be well-formed.
-func (l *scoredList) UnmarshalJSON(text []byte) error {
-	body, found := bytes.CutPrefix(bytes.TrimSpace(text), []byte("{"))
-	if !found {
-		return strconv.ErrSyntax
-	}
-	body = bytes.TrimSpace(body[:len(body)-1])
-	list := make(scoredList, 0, bytes.Count(body, []byte(":")))
-	for len(body) > 0 {
-		name, rest, closed := bytes.Cut(body[1:], []byte(`"`))
-		value, next, _ := bytes.Cut(bytes.TrimSpace(rest), []byte(","))
-		value, isPair := bytes.CutPrefix(value, []byte(":"))
-		if body[0] != '"' || !closed || !isPair || bytes.ContainsAny(value, "{[") || bytes.IndexByte(name, '\\') >= 0 {
-			return strconv.ErrSyntax // an array, an object, a text, or an escape, which no name of a node has
-		}
-		list = append(list, scored{name, bytes.TrimSpace(value)})
-		body = bytes.TrimSpace(next)
-	}
-	*l = list
-	return nil
+	return scores, nil
 }

@@ -15,13 +15,14 @@ import (
 const (
 	scorePath      = "/v1/score"
 	maxHeaderBytes = 16 << 10
-	maxErrorBytes  = 1 << 20 // of an answer that lists nodes to send again
+	maxErrorBytes  = 1 << 20  // of an answer that lists nodes to send again
+	bufferBytes    = 64 << 10 // a request in pieces wakes the service once for each
 	idleTimeout    = 60 * time.Second
 )
 
-// client is the way to the service.
+// client is the way to the service. A way alone follows no redirect: nobody else is asked.
 type client struct {
-	http    http.Client
+	way     http.RoundTripper
 	address string
 }
 
@@ -34,6 +35,7 @@ func newClient(args Args) (*client, error) {
 		MaxIdleConnsPerHost:    1,    // there is one request at a time
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
+		WriteBufferSize:        bufferBytes,
 		// No proxy: what is asked about pods stays between the two.
 	}
 	address := args.URL
@@ -57,63 +59,54 @@ func newClient(args Args) (*client, error) {
 			return nil, err
 		}
 	}
-	return &client{address: address + scorePath, http: http.Client{
-		Transport: way,
-		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse // nobody else is asked
-		},
-	}}, nil
+	return &client{way, address + scorePath}, nil
 }
 
-// ask sends a request. Of an answer with status 409 it returns the nodes that the service does not know.
-func (c *client) ask(ctx context.Context, body []byte, most int64) (answer []byte, unknown []string, _ *fallback) {
+// ask sends a request. Without an answer and without a problem the service has forgotten nodes (status 409).
+func (c *client) ask(ctx context.Context, body []byte, most int64) ([]byte, *fallback) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address, bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, &fallback{panicked, err}
+		return nil, &fallback{panicked, err}
 	}
 	request.Header.Set("Content-Type", "application/json")
 	// Scoring changes nothing: a connection that the service has just closed is no reason to fall back. Not sent.
 	request.Header["Idempotency-Key"] = nil
-	response, err := c.http.Do(request)
+	response, err := c.way.RoundTrip(request)
 	if err != nil {
-		return nil, nil, transportFailure(ctx, err)
+		return nil, transportFailure(ctx, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		most = maxErrorBytes
 	}
-	answer, err = io.ReadAll(io.LimitReader(response.Body, most+1))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, most+1))
 	switch {
 	case err != nil:
-		return nil, nil, transportFailure(ctx, err)
+		return nil, transportFailure(ctx, err)
 	case int64(len(answer)) > most:
-		return nil, nil, because(tooLarge, "more than %d bytes", most)
+		return nil, because(tooLarge, "more than %d bytes", most)
 	case response.StatusCode == http.StatusOK:
-		return answer, nil, nil
+		return answer, nil
 	}
-	unknown, problem := refusal(response.StatusCode, answer)
-	return nil, unknown, problem
+	return nil, refusal(response.StatusCode, answer)
 }
 
-// refusal reads an answer that has no scores.
-func refusal(status int, body []byte) ([]string, *fallback) {
+// refusal reads an answer that has no scores. There is no problem where the service is to be told again.
+func refusal(status int, body []byte) *fallback {
 	var said struct {
-		Reason  string   `json:"reason"`
-		Message string   `json:"message"`
-		Unknown []string `json:"unknown"`
+		Reason  string `json:"reason"`
+		Message string `json:"message"`
 	}
 	if err := json.Unmarshal(body, &said); err != nil || said.Reason == "" {
-		return nil, because(failing, "status %d without a reason", status)
+		return because(failing, "status %d without a reason", status)
 	}
 	switch status {
 	case http.StatusConflict:
-		if len(said.Unknown) > 0 {
-			return said.Unknown, nil
-		}
+		return nil
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-		return nil, because(refused, "status %d, %.60s: %.300s", status, said.Reason, said.Message)
+		return because(refused, "status %d, %.60s: %.300s", status, said.Reason, said.Message)
 	case http.StatusRequestTimeout:
-		return nil, because(late, "status %d, %.60s: %.300s", status, said.Reason, said.Message)
+		return because(late, "status %d, %.60s: %.300s", status, said.Reason, said.Message)
 	}
-	return nil, because(failing, "status %d, %.60s: %.300s", status, said.Reason, said.Message)
+	return because(failing, "status %d, %.60s: %.300s", status, said.Reason, said.Message)
 }

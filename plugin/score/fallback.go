@@ -22,7 +22,7 @@ const (
 	tooLarge      reason = "too-large"    // more bytes than a right answer can have
 	malformed     reason = "malformed"    // not JSON, or not an answer
 	wrongPod      reason = "wrong-pod"    // for another pod
-	wrongNodes    reason = "wrong-nodes"  // for other candidates, too few, too many, one twice
+	wrongNodes    reason = "wrong-nodes"  // for other candidates: too few or too many
 	wrongScore    reason = "wrong-score"  // not a whole number from 0 to 100, or without a best one
 	stopped       reason = "cancelled"    // kube-scheduler gave up the pod meanwhile
 	panicked      reason = "panic"        // an error in the plugin itself

@@ -70,10 +70,20 @@ func newPlugin(args Args, handle fwk.Handle, clock clock.PassiveClock) (*Plugin,
 func (p *Plugin) Name() string { return Name }
 
 // podScores are the answer about one pod, in the state of its cycle.
-type podScores map[string]int64
+type podScores struct {
+	numbers map[string]int32
+	scores  []int8 // by number
+}
 
 // Clone returns the same: nobody writes to it.
-func (s podScores) Clone() fwk.StateData { return s }
+func (s *podScores) Clone() fwk.StateData { return s }
+
+func (s *podScores) of(node string) int64 {
+	if number, has := s.numbers[node]; has {
+		return int64(s.scores[number])
+	}
+	return fwk.MinNodeScore
+}
 
 // PreScore asks about all candidates. Skip: the other plugins decide.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
@@ -91,7 +101,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info 
 	if err != nil {
 		return fwk.MinNodeScore, nil
 	}
-	return scores.(podScores)[info.Node().Name], nil
+	return scores.(*podScores).of(info.Node().Name), nil
 }
 
 // ScoreExtensions returns the plugin itself.
@@ -113,14 +123,14 @@ func (p *Plugin) NormalizeScore(ctx context.Context, state fwk.CycleState, pod *
 	}
 	if scores, ok := p.ask(ctx, pod, nodes); ok {
 		for i := range list {
-			list[i].Score = scores[list[i].Name]
+			list[i].Score = scores.of(list[i].Name)
 		}
 	}
 	return nil
 }
 
 // ask returns scores, or counts why there are none.
-func (p *Plugin) ask(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) (podScores, bool) {
+func (p *Plugin) ask(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) (*podScores, bool) {
 	began := time.Now()
 	scores, problem := p.guarded(ctx, pod, nodes)
 	if problem == nil {
@@ -138,7 +148,7 @@ func (p *Plugin) ask(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) (po
 }
 
 // guarded asks if the breaker lets it. A panic in here is a fallback like the others: it must not end kube-scheduler.
-func (p *Plugin) guarded(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) (scores podScores, problem *fallback) {
+func (p *Plugin) guarded(ctx context.Context, pod *v1.Pod, nodes []fwk.NodeInfo) (scores *podScores, problem *fallback) {
 	ctx, cancel := context.WithTimeout(ctx, p.deadline)
 	defer cancel()
 	select {

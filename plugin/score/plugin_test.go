@@ -99,8 +99,8 @@ func TestScoreAloneIsEnough(t *testing.T) {
 	if found := list(); found[0].Score != 100 || found[2].Score != 98 {
 		t.Errorf("%v", found)
 	}
-	if asked := service.asked[0].Candidates; len(asked) != 3 || asked[0].Name != "node-001" {
-		t.Errorf("%v", asked)
+	if told := service.asked[0].Candidates.Told; len(told) != 3 || told[0].Name != "node-001" {
+		t.Errorf("%v", told)
 	}
 	service.set(garbage)
 	if found := list(); found[0].Score != 0 || found[2].Score != 0 {
@@ -119,7 +119,11 @@ func TestOnlyWhatChangedIsSentAgain(t *testing.T) {
 	if got := service.states(); !slices.Equal(got, []int{10, 0, 11}) {
 		t.Errorf("%v", got)
 	}
-	state := service.asked[2].Candidates[3].State
+	told := service.asked[2].Candidates.Told[0]
+	if told.Name != "node-003" || told.Number != service.asked[2].Candidates.Numbers[3] {
+		t.Errorf("%v", told)
+	}
+	state := told.State
 	if requested := state["requested"].(map[string]any); requested["cpuMilli"] != 1500.0 || requested["pods"] != 1.0 {
 		t.Errorf("%v", state)
 	}
@@ -136,6 +140,48 @@ func TestAServiceThatForgotIsToldAgain(t *testing.T) {
 	}
 	if got := service.states(); !slices.Equal(got, []int{10, 0, 10}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// Numbers are those of the session, whatever the order in which nodes come; scores are theirs.
+func TestScoresBelongToTheirNodesInAnyOrder(t *testing.T) {
+	service, _, args := onSocket(t)
+	nodes := someNodes(6)
+	plugin := aPlugin(t, args, nodes)
+	first, _ := preScored(t, plugin, nodes[:3])
+	turned := []fwk.NodeInfo{nodes[5], nodes[2], nodes[0]}
+	second, why := preScored(t, plugin, turned)
+	if why != "" {
+		t.Fatal(why)
+	}
+	if numbers := service.asked[1].Candidates.Numbers; !slices.Equal(numbers, []int{3, 2, 0}) {
+		t.Errorf("%v", numbers)
+	}
+	for i, info := range turned {
+		if score, _ := plugin.Score(context.Background(), second, somePod("a"), info); score != int64(100-i) {
+			t.Errorf("%s: %d", info.Node().Name, score)
+		}
+	}
+	if score, _ := plugin.Score(context.Background(), first, somePod("a"), nodes[2]); score != 98 {
+		t.Errorf("of the pod before: %d", score)
+	}
+	if score, _ := plugin.Score(context.Background(), first, somePod("a"), nodes[5]); score != 0 {
+		t.Errorf("of no candidate: %d", score)
+	}
+}
+
+func TestASessionWithMoreNodesThanAServiceKeepsBeginsAnew(t *testing.T) {
+	service, _, args := onSocket(t)
+	nodes := someNodes(3)
+	plugin := aPlugin(t, args, nodes)
+	preScored(t, plugin, nodes[:2])
+	plugin.session.told = append(plugin.session.told, make([]int64, mostNumbered-2)...)
+	if _, why := preScored(t, plugin, nodes); why != "" {
+		t.Fatal(why)
+	}
+	before, after := service.asked[0], service.asked[1]
+	if after.Session == before.Session || !slices.Equal(after.Candidates.Numbers, []int{0, 1, 2}) || len(after.Candidates.Told) != 3 {
+		t.Errorf("%v, then %v", before, after)
 	}
 }
 
@@ -165,7 +211,7 @@ func says(status int, body string) func(http.ResponseWriter, asked) bool {
 }
 
 func TestEveryFaultIsAFallbackWithItsReason(t *testing.T) {
-	reason409 := `{"reason":"unknown-generation","message":"","unknown":["node-000"]}`
+	reason409 := `{"reason":"unknown-generation","message":"","unknown":[0]}`
 	for name, fault := range map[string]struct {
 		answer func(http.ResponseWriter, asked) bool
 		why    reason
@@ -307,7 +353,7 @@ func TestAConnectionThatWasClosedIsNoFault(t *testing.T) {
 }
 
 func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
-	one := &service{known: map[string]int64{}}
+	one := &service{known: map[int]int64{}}
 	server := httptest.NewTLSServer(one)
 	server.Config.ErrorLog = nil
 	defer server.Close()
@@ -325,14 +371,14 @@ func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
 
 func plain(t *testing.T) string {
 	t.Helper()
-	server := httptest.NewServer(&service{known: map[string]int64{}})
+	server := httptest.NewServer(&service{known: map[int]int64{}})
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
 func TestATokenIsSent(t *testing.T) {
 	found := make(chan string, 1)
-	one := &service{known: map[string]int64{}}
+	one := &service{known: map[int]int64{}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		found <- r.Header.Get("Authorization")
 		one.ServeHTTP(w, r)

@@ -104,8 +104,10 @@ func BenchmarkRequest(b *testing.B) {
 	nodes := someNodes(1000)
 	pod := somePod("a")
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{}
+	session := newSession(nil, "", nil)
 	for b.Loop() {
 		encoded, _ := encodedPod(pod)
-		appendRequest(make([]byte, 0, 64<<10), head{"session", "", encoded}, nodes, func(fwk.NodeInfo) bool { return true }, 100)
+		candidates := session.numbered(nodes)
+		appendRequest(nil, head{"session", "", encoded}, candidates, candidates[:1], 100)
 	}
 }

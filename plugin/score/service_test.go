@@ -27,10 +27,15 @@ type asked struct {
 	Policy     string          `json:"policy"`
 	DeadlineMs int64           `json:"deadlineMs"`
 	Pod        json.RawMessage `json:"pod"`
-	Candidates []struct {
-		Name       string         `json:"name"`
-		Generation int64          `json:"generation"`
-		State      map[string]any `json:"state"`
+	Candidates struct {
+		Numbers     []int   `json:"numbers"`
+		Generations []int64 `json:"generations"`
+		Told        []struct {
+			Number     int            `json:"number"`
+			Name       string         `json:"name"`
+			Generation int64          `json:"generation"`
+			State      map[string]any `json:"state"`
+		} `json:"told"`
 	} `json:"candidates"`
 }
 
@@ -45,7 +50,7 @@ func (a asked) uid() string {
 // service keeps the contract, unless `answer` says otherwise.
 type service struct {
 	mutex  sync.Mutex
-	known  map[string]int64
+	known  map[int]int64
 	asked  []asked
 	answer func(http.ResponseWriter, asked) bool // true: this was the answer
 }
@@ -60,7 +65,7 @@ func (s *service) set(answer func(http.ResponseWriter, asked) bool) {
 func (s *service) restart() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.known = map[string]int64{}
+	s.known = map[int]int64{}
 }
 
 // states that came with each request so far.
@@ -68,13 +73,7 @@ func (s *service) states() (counts []int) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for _, request := range s.asked {
-		count := 0
-		for _, candidate := range request.Candidates {
-			if candidate.State != nil {
-				count++
-			}
-		}
-		counts = append(counts, count)
+		counts = append(counts, len(request.Candidates.Told))
 	}
 	return counts
 }
@@ -91,14 +90,16 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.answer != nil && s.answer(w, request) {
 		return
 	}
-	scores, unknown := map[string]int64{}, []string{}
-	for i, candidate := range request.Candidates {
-		if candidate.State != nil {
-			s.known[candidate.Name] = candidate.Generation
-		} else if s.known[candidate.Name] != candidate.Generation {
-			unknown = append(unknown, candidate.Name)
+	scores, unknown, numbers := []int{}, []int{}, []candidate{}
+	for _, told := range request.Candidates.Told {
+		s.known[told.Number] = told.Generation
+	}
+	for i, number := range request.Candidates.Numbers {
+		if generation, has := s.known[number]; !has || generation != request.Candidates.Generations[i] {
+			unknown = append(unknown, number)
 		}
-		scores[candidate.Name] = int64(max(0, 100-i))
+		scores = append(scores, max(0, 100-i))
+		numbers = append(numbers, candidate{number: int32(number)})
 	}
 	if len(unknown) > 0 {
 		w.WriteHeader(http.StatusConflict)
@@ -106,7 +107,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"apiVersion": "v1", "uid": request.uid(), "policy": "fgd@1", "scores": scores,
+		"apiVersion": "v1", "uid": request.uid(), "policy": "fgd@1", "scores": scores, "asked": checksumOf(numbers),
 	})
 }
 
@@ -117,7 +118,7 @@ func onSocket(t *testing.T) (*service, *httptest.Server, Args) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := &service{known: map[string]int64{}}
+	one := &service{known: map[int]int64{}}
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: one}}
 	server.Start()
 	t.Cleanup(server.Close)

@@ -2,6 +2,7 @@ package score
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -9,83 +10,135 @@ import (
 )
 
 const (
-	mostStates = 500     // that one request brings: a new service learns a large cluster in several
-	mostKnown  = 100_000 // nodes that are remembered to be known; nodes come and go
+	mostStates   = 500    // that one request brings: a new service learns a large cluster in several
+	mostNumbered = 50_000 // nodes of a session that the service keeps; nodes come and go
+	never        = -1     // no generation
+	unnumbered   = -1
 )
 
 // session is what the service is known to know of the nodes: per node, the generation of kube-scheduler's own snapshot
 // that it was told last. Only what has changed since is sent again, so pods that are assumed, but not bound yet, count
-// from the next pod on.
+// from the next pod on. A node has a number here, which travels in the place of its name.
 //
 // One caller at a time.
 type session struct {
-	client *client
-	id     string
-	policy string
-	known  map[string]int64
-	size   int // of the last request
-	onSent func(states int)
+	client  *client
+	policy  string
+	onSent  func(states int)
+	id      string
+	numbers map[string]int32 // by name; replaced, never written to: scores of pods are looked up by it
+	told    []int64          // generations by number
+}
+
+// candidate is a node that the pod may go to.
+type candidate struct {
+	fwk.NodeInfo
+	number int32
 }
 
 func newSession(client *client, policy string, onSent func(int)) *session {
-	return &session{client: client, id: string(uuid.NewUUID()), policy: policy, known: map[string]int64{}, onSent: onSent}
+	begun := &session{client: client, policy: policy, onSent: onSent}
+	begun.begin()
+	return begun
 }
 
-// scores asks about all candidates of a pod. The deadline of the context holds for all requests together.
-func (s *session) scores(ctx context.Context, pod []byte, uid string, candidates []fwk.NodeInfo) (map[string]int64, *fallback) {
-	if len(s.known) > mostKnown {
-		clear(s.known)
+func (s *session) begin() {
+	s.id, s.numbers, s.told = string(uuid.NewUUID()), nil, nil
+}
+
+// scores asks about all candidates of a pod, and once more when the service says that it has forgotten some. The deadline
+// of the context holds for all requests together.
+func (s *session) scores(ctx context.Context, pod []byte, uid string, nodes []fwk.NodeInfo) (*podScores, *fallback) {
+	candidates := s.numbered(nodes)
+	for range 2 {
+		scores, problem := s.attempt(ctx, pod, uid, candidates)
+		if problem != nil {
+			return nil, problem
+		}
+		if scores != nil {
+			return s.byNumber(candidates, scores), nil
+		}
+		for number := range s.told {
+			s.told[number] = never
+		}
 	}
+	return nil, because(failing, "the service forgets nodes that it was just told of")
+}
+
+// attempt returns no scores where the service has forgotten nodes.
+func (s *session) attempt(ctx context.Context, pod []byte, uid string, candidates []candidate) ([]int8, *fallback) {
 	for {
-		news := s.changed(candidates)
+		news := s.news(candidates)
 		if len(news) <= mostStates {
-			break
+			return s.request(ctx, pod, uid, candidates, news)
 		}
 		// What a request taught holds, also when the deadline passes before the last one: the next pod goes on from here.
-		if _, problem := s.request(ctx, pod, uid, news[:mostStates]); problem != nil {
+		part := news[:mostStates]
+		if scores, problem := s.request(ctx, pod, uid, part, part); scores == nil {
 			return nil, problem
 		}
 	}
-	return s.request(ctx, pod, uid, candidates)
 }
 
-func (s *session) changed(candidates []fwk.NodeInfo) (found []fwk.NodeInfo) {
-	for _, info := range candidates {
-		if !s.knows(info) {
-			found = append(found, info)
+func (s *session) request(ctx context.Context, pod []byte, uid string, candidates, news []candidate) ([]int8, *fallback) {
+	s.onSent(len(news))
+	body := appendRequest(nil, head{s.id, s.policy, pod}, candidates, news, remaining(ctx).Milliseconds())
+	answer, problem := s.client.ask(ctx, body, mostBytes(len(candidates)))
+	if answer == nil {
+		return nil, problem
+	}
+	for _, one := range news {
+		s.told[one.number] = one.GetGeneration()
+	}
+	return scoresOf(answer, uid, len(candidates), checksumOf(candidates))
+}
+
+// numbered finds the numbers of nodes; new ones get theirs.
+func (s *session) numbered(nodes []fwk.NodeInfo) []candidate {
+	found, fresh := make([]candidate, len(nodes)), 0
+	for i, info := range nodes {
+		number, has := s.numbers[info.Node().Name]
+		if !has {
+			number = unnumbered
+			fresh++
+		}
+		found[i] = candidate{info, number}
+	}
+	if fresh == 0 {
+		return found
+	}
+	if len(s.told) > 0 && len(s.told)+fresh > mostNumbered {
+		s.begin()
+		return s.numbered(nodes)
+	}
+	numbers := make(map[string]int32, len(s.numbers)+fresh)
+	maps.Copy(numbers, s.numbers)
+	for i := range found {
+		if found[i].number == unnumbered {
+			found[i].number = int32(len(s.told))
+			numbers[found[i].Node().Name] = found[i].number
+			s.told = append(s.told, never)
+		}
+	}
+	s.numbers = numbers
+	return found
+}
+
+func (s *session) news(candidates []candidate) (found []candidate) {
+	for _, one := range candidates {
+		if s.told[one.number] != one.GetGeneration() {
+			found = append(found, one)
 		}
 	}
 	return found
 }
 
-func (s *session) knows(info fwk.NodeInfo) bool {
-	generation, has := s.known[info.Node().Name]
-	return has && generation == info.GetGeneration()
-}
-
-// request asks once, and once more with what the service says it has forgotten.
-func (s *session) request(ctx context.Context, pod []byte, uid string, candidates []fwk.NodeInfo) (map[string]int64, *fallback) {
-	for range 2 {
-		news := s.changed(candidates)
-		body := make([]byte, 0, s.size+s.size/8+4096)
-		body = appendRequest(body, head{s.id, s.policy, pod}, candidates, s.knows, remaining(ctx).Milliseconds())
-		s.size = len(body)
-		s.onSent(len(news))
-		answer, unknown, problem := s.client.ask(ctx, body, mostBytes(candidates))
-		if problem != nil {
-			return nil, problem
-		}
-		for _, info := range news {
-			s.known[info.Node().Name] = info.GetGeneration()
-		}
-		if len(unknown) == 0 {
-			return scoresOf(answer, uid, candidates)
-		}
-		for _, name := range unknown {
-			delete(s.known, name)
-		}
+func (s *session) byNumber(candidates []candidate, scores []int8) *podScores {
+	found := &podScores{s.numbers, make([]int8, len(s.told))}
+	for i, one := range candidates {
+		found.scores[one.number] = scores[i]
 	}
-	return nil, because(failing, "the service forgets nodes that it was just told of")
+	return found
 }
 
 func remaining(ctx context.Context) time.Duration {

@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,36 +19,42 @@ from typing import Any
 LATE_SECONDS = 3.0
 HUGE = b" " * 2**22
 
-Answer = Callable[[dict[str, Any], dict[str, int]], bytes]
+Answer = Callable[[dict[str, Any], list[int]], bytes]
 
 
-def right(request: dict[str, Any], scores: dict[str, int]) -> bytes:
-    answer = {"apiVersion": "v1", "uid": request["pod"]["metadata"]["uid"], "policy": "test@1", "scores": scores}
-    return json.dumps(answer).encode()
+def right(request: dict[str, Any], scores: list[int]) -> bytes:
+    return about(request, scores, request["candidates"]["numbers"])
 
 
-def garbage(request: dict[str, Any], scores: dict[str, int]) -> bytes:
+def about(request: dict[str, Any], scores: list[int], numbers: list[int]) -> bytes:
+    asked = zlib.crc32(b"".join(number.to_bytes(4, "little") for number in numbers))
+    uid = request["pod"]["metadata"]["uid"]
+    return json.dumps({"apiVersion": "v1", "uid": uid, "policy": "test@1", "scores": scores, "asked": asked}).encode()
+
+
+def garbage(request: dict[str, Any], scores: list[int]) -> bytes:
     return b"\x00<html>not what was asked"
 
 
-def late(request: dict[str, Any], scores: dict[str, int]) -> bytes:
+def late(request: dict[str, Any], scores: list[int]) -> bytes:
     time.sleep(LATE_SECONDS)
     return right(request, scores)
 
 
-def wrong_nodes(request: dict[str, Any], scores: dict[str, int]) -> bytes:
-    return right(request, {f"{name}-other": score for name, score in scores.items()})
+def wrong_nodes(request: dict[str, Any], scores: list[int]) -> bytes:
+    """As many as were asked about, but others."""
+    return about(request, scores, [number + 1 for number in request["candidates"]["numbers"]])
 
 
-def not_a_number(request: dict[str, Any], scores: dict[str, int]) -> bytes:
-    return right(request, {name: float("nan") for name in scores})  # type: ignore[misc]
+def not_a_number(request: dict[str, Any], scores: list[int]) -> bytes:
+    return right(request, [float("nan") for _ in scores])  # type: ignore[misc]
 
 
-def out_of_range(request: dict[str, Any], scores: dict[str, int]) -> bytes:
-    return right(request, dict.fromkeys(scores, 10**9))
+def out_of_range(request: dict[str, Any], scores: list[int]) -> bytes:
+    return right(request, [10**9 for _ in scores])
 
 
-def huge(request: dict[str, Any], scores: dict[str, int]) -> bytes:
+def huge(request: dict[str, Any], scores: list[int]) -> bytes:
     return right(request, scores) + HUGE
 
 
@@ -56,19 +63,21 @@ class Faulty:
     """What it answers with can be changed at any time."""
 
     answer: Answer = right
-    known: dict[str, int] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)  # by number
+    known: dict[int, int] = field(default_factory=dict)  # generations
 
     def respond(self, request: dict[str, Any]) -> tuple[int, bytes]:
         """The best candidate is the one with the fewest pods, then the first by name."""
         candidates = request["candidates"]
-        for one in candidates:
-            if "state" in one:
-                self.known[one["name"]] = one["generation"]
-        unknown = [one["name"] for one in candidates if self.known.get(one["name"]) != one["generation"]]
+        for one in candidates["told"]:
+            self.names[one["number"]], self.known[one["number"]] = one["name"], one["generation"]
+        asked = zip(candidates["numbers"], candidates["generations"], strict=True)
+        unknown = [number for number, generation in asked if self.known.get(number) != generation]
         if unknown:
             return 409, json.dumps({"reason": "unknown-generation", "message": "", "unknown": unknown}).encode()
-        best = min(one["name"] for one in candidates)
-        return 200, self.answer(request, {one["name"]: 100 * (one["name"] == best) for one in candidates})
+        names = [self.names[number] for number in candidates["numbers"]]
+        best = min(names)
+        return 200, self.answer(request, [100 * (name == best) for name in names])
 
 
 @contextmanager

@@ -98,5 +98,5 @@ def a_state(cpu: int = 8000, used: int = 0, gpus: int = 0, **more: Any) -> Json:
     }
 
 
-def a_question(candidates: list[Json], pod: Json | None = None, **more: Any) -> Json:
+def a_question(candidates: list[Json] | Json, pod: Json | None = None, **more: Any) -> Json:
     return {"apiVersion": "v1", "pod": pod or a_small_pod(), "candidates": candidates, "deadlineMs": 10_000, **more}

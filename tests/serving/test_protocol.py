@@ -1,4 +1,4 @@
-"""Who a connection is held for."""
+"""Who a connection is held for, and how answers leave."""
 
 from __future__ import annotations
 
@@ -48,3 +48,47 @@ def test_only_a_unix_socket_is_local(family: socket.AddressFamily | None, local:
         return
     with socket.socket(family) as connection:
         assert asyncio.run(run(connection)) is local
+
+
+class Written(Transport):
+    """A connection that keeps what is written to it, piece by piece."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.pieces: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("head", "pieces"),
+    [
+        (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n", [b"200"]),
+        (b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n", [b"100", b"200"]),
+        (b"HEAD / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n", [b"200"]),
+    ],
+    ids=["POST", "100-continue", "HEAD"],
+)
+def test_an_answer_leaves_in_one_piece(head: bytes, pieces: list[bytes]) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"3")]})
+        await send({"type": "http.response.body", "body": b"yes"})
+
+    async def run() -> list[bytes]:
+        config = uvicorn.Config(app, log_config=None)
+        config.load()
+        made, transport = BoundedProtocol(config, ServerState(), {}, asyncio.get_running_loop()), Written()
+        made.connection_made(transport)  # type: ignore[arg-type]
+        for data in (head, b"{}"):
+            made.data_received(data)
+            await asyncio.sleep(0.01)
+        made.connection_lost(None)
+        return transport.pieces
+
+    written = asyncio.run(run())
+    assert [piece.split(b" ")[1] for piece in written] == pieces
+    assert written[-1].endswith(b"yes") == head.startswith(b"POST")

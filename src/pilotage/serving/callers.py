@@ -9,25 +9,28 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from pilotage.kube.cache import ClusterCache
 from pilotage.kube.podview import PodView, device_mask
 from pilotage.model.clock import Clock
 from pilotage.model.cluster import MAX_DEVICES, Node
 from pilotage.model.errors import InputError
-from pilotage.model.workload import GPU_MILLI
+from pilotage.model.workload import GPU_MILLI, IntArray
 from pilotage.serving.problems import invalid, unknown_nodes
 from pilotage.serving.scoring import Scoring
-from pilotage.serving.wire import Candidate, NodeState
+from pilotage.serving.wire import NODES_KEPT, Candidate, NodeState, NumberedCandidates, ToldNode
 from pilotage.workloads.fields import Field
 from pilotage.workloads.nodespec import model_of
 from pilotage.workloads.podspec import SHARE_COUNT, SHARE_MILLI, WHOLE_DEVICES, whole_devices
 
 SESSIONS_KEPT = 8
 SESSION_SECONDS = 3600.0  # then all is sent again: nodes that are gone are forgotten so
-NODES_KEPT = 50_000  # of a session
 MAX_ADDRESS = 64  # characters
 RESOURCES_KEPT = 256
 PODS_REMEMBERED = 10_000  # what a session's policies expect is what it asks for
+NOWHERE = -1
+NO_GENERATION = -1
 EPHEMERAL = "ephemeral-storage"
 _NO_RESOURCE = (*WHOLE_DEVICES, SHARE_COUNT, SHARE_MILLI)
 
@@ -39,7 +42,8 @@ class Session:
     scoring: Scoring
     began: float
     addresses: dict[str, str]  # by node; measurements may call it so
-    generations: dict[str, int] = field(default_factory=dict)
+    generation_N: IntArray = field(default_factory=lambda: np.full(NODES_KEPT, NO_GENERATION, np.int64))
+    place_M: IntArray = field(default_factory=lambda: np.full(NODES_KEPT, NOWHERE, np.int64))  # by caller's number
     _allocatable: dict[str, NodeState] = field(default_factory=dict)
     _resources: set[str] = field(default_factory=set)  # each is a column of the arrays
 
@@ -47,21 +51,34 @@ class Session:
     def cache(self) -> ClusterCache:
         return self.scoring.cache
 
-    def take(self, told: Sequence[Candidate]) -> None:
-        """Remembers what is told of nodes: candidates with a state."""
-        told_states = [(candidate, candidate.state) for candidate in told if candidate.state is not None]
-        for candidate, state in told_states:
-            self._take_node(candidate.name, state)
+    def take(self, told: Sequence[Candidate | ToldNode]) -> None:
+        """Remembers what is told of nodes: those with a state. They keep their places: a session never drops a node."""
+        told_states = [(one, one.state) for one in told if one.state is not None]
+        for one, state in told_states:
+            self._take_node(one.name, state)
         self.cache.refresh()
-        for candidate, state in told_states:
-            self._take_usage(candidate, state)
+        for one, state in told_states:
+            self._take_usage(one, state)
 
-    def expect(self, names: list[str], generations: list[int | None]) -> None:
-        """Refuses where a node is not known as it is in this generation. Compared as a whole: nearly always all are."""
-        known = list(map(self.generations.get, names))
-        if known != generations:
-            differs = (name for name, has, asked in zip(names, known, generations, strict=True) if has != asked)
-            raise unknown_nodes(list(differs), len(names))
+    def named(self, candidates: Sequence[Candidate]) -> IntArray:
+        """Places of candidates, after taking in what is told of them; refuses where a generation is not known."""
+        self.take(candidates)
+        names, index = [one.name for one in candidates], self.cache.state.index
+        generations = [NO_GENERATION if one.generation is None else one.generation for one in candidates]
+        return self._known(np.array([index.get(name, NOWHERE) for name in names], np.int64), generations, names)
+
+    def numbered(self, candidates: NumberedCandidates) -> IntArray:
+        """The same by number."""
+        self.take(candidates.told)
+        for one in candidates.told:
+            self.place_M[one.number] = self.cache.state.index[one.name]
+        return self._known(self.place_M[candidates.numbers], candidates.generations, candidates.numbers)
+
+    def _known(self, place_C: IntArray, generations: list[int], asked: Sequence[str | int]) -> IntArray:
+        known_C = (place_C != NOWHERE) & (self.generation_N[place_C] == np.array(generations, np.int64))
+        if not known_C.all():
+            raise unknown_nodes([asked[c] for c in np.flatnonzero(~known_C).tolist()], len(asked))
+        return place_C
 
     def remember(self, pod: PodView) -> None:
         """A pod that was asked about."""
@@ -80,15 +97,17 @@ class Session:
             self._resources |= {key for key, _ in node.extended}
             if len(self._resources) > RESOURCES_KEPT:
                 raise invalid(f"candidates: more than {RESOURCES_KEPT} extended resources in one session")
-            self.generations.pop(name, None)
+            place = self.cache.state.index.get(name)
+            if place is not None:
+                self.generation_N[place] = NO_GENERATION
             self.cache.put_node(node)
         self._allocatable[name] = state
         if 0 < len(state.address) <= MAX_ADDRESS:
             self.addresses[name] = state.address
 
-    def _take_usage(self, candidate: Candidate, state: NodeState) -> None:
+    def _take_usage(self, told: Candidate | ToldNode, state: NodeState) -> None:
         cluster, arrays = self.cache.state, self.cache.state.arrays
-        n = cluster.index[candidate.name]
+        n = cluster.index[told.name]
         used = state.requested
         free_R = arrays.free_NR[n]
         free_R[:] = arrays.capacity_NR[n]
@@ -101,10 +120,7 @@ class Session:
         arrays.scored_used_N2[n] = scored.cpu_milli, scored.memory_bytes
         self._take_devices(n, state)
         self.cache.note_change(n)
-        if candidate.generation is None:
-            self.generations.pop(candidate.name, None)
-        else:
-            self.generations[candidate.name] = candidate.generation
+        self.generation_N[n] = NO_GENERATION if told.generation is None else told.generation
 
     def _take_devices(self, n: int, state: NodeState) -> None:
         arrays = self.cache.state.arrays

@@ -9,7 +9,7 @@ import msgspec
 
 from pilotage.serving import wire
 
-VERSION = "1.0.0"  # of the API: a field that is added is a new minor, anything else a new path
+VERSION = "1.1.0"  # of the API: a field that is added is a new minor, anything else a new path
 STATUSES = {
     "400": "something in the request is wrong; the message names it",
     "401": "no or a wrong certificate or token",

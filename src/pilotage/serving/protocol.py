@@ -22,6 +22,7 @@ _TOO_LARGE = (
 )
 _TOO_SLOW = (b"408 Request Timeout", b'{"reason":"deadline","message":"the request\'s head came too slowly"}')
 _TOO_MANY = (b"429 Too Many Requests", b'{"reason":"busy","message":"too many connections"}')
+_GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NO_HTTP = (b"400 Bad Request", b'{"reason":"invalid","message":"this is no HTTP request"}')
 
 
@@ -74,6 +75,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(*_TOO_LARGE)
             return
         super().on_headers_complete()
+        if self.scope["method"] == "POST":
+            self.cycle.transport = _WholeAnswers(self.transport)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         if self.cycle is not None and not self.transport.is_closing():
@@ -101,6 +104,23 @@ class BoundedProtocol(HttpToolsProtocol):
         head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
         self.transport.write(head % (status, len(body)) + body)
         self.transport.close()
+
+
+class _WholeAnswers:
+    """A transport that holds an answer's head back until its body comes: two pieces would wake the caller twice."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self._head = transport, b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._head and data.startswith(b"HTTP/1.1 ") and data != _GO_ON:
+            self._head = data
+        else:
+            self._transport.write(self._head + data)
+            self._head = b""
 
 
 def _is_local(transport: asyncio.Transport) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from pilotage.serving.scoring import Scoring
 from pilotage.serving.showing import Scored
 from pilotage.serving.wire import (
     Candidate,
+    NumberedCandidates,
     ScoreAnswer,
     ScoreRequest,
     SuggestAnswer,
@@ -54,14 +56,18 @@ class Api:
     def score(self, request: ScoreRequest) -> ScoreAnswer:
         pod = offered_pod(request.pod)
         expect_readable(pod)
-        names = [candidate.name for candidate in request.candidates]
-        scoring, nodes = self._place(request.candidates, names, request.session, pod)
+        scoring, nodes = self._place(request.candidates, request.session, pod)
         said = scoring.verdict(pod, request.policy)
         total_C = said.of(nodes)
-        score_C = scaled(total_C, TOP)
+        scores: list[int] = scaled(total_C, TOP).tolist()
+        names: list[str] = []
+        if self.on_scored is not None or not isinstance(request.candidates, NumberedCandidates):
+            names = [scoring.cache.state.nodes[n].name for n in nodes]
         if self.on_scored is not None:
             self.on_scored(pod.uid, Scored(said.policy.name, names, total_C))
-        return ScoreAnswer("v1", pod.uid, said.policy.name, dict(zip(names, score_C.tolist(), strict=True)))
+        if isinstance(request.candidates, NumberedCandidates):
+            return ScoreAnswer("v1", pod.uid, said.policy.name, scores, _checksum(request.candidates))
+        return ScoreAnswer("v1", pod.uid, said.policy.name, dict(zip(names, scores, strict=True)))
 
     def suggest(self, request: SuggestRequest) -> SuggestAnswer:
         """The best of the candidates after all filters, and why."""
@@ -72,8 +78,7 @@ class Api:
             scoring.cache.refresh()
             nodes = np.arange(len(scoring.cache.state.nodes))
         else:
-            names = [candidate.name for candidate in request.candidates]
-            scoring, nodes = self._place(request.candidates, names, request.session, pod)
+            scoring, nodes = self._place(request.candidates, request.session, pod)
         why = undecided(pod, scoring.cache)  # volumes are not followed here: what is claimed is kube-scheduler's
         if why:
             raise invalid(f"pod: {why}")
@@ -88,30 +93,49 @@ class Api:
         return self.own.scoring
 
     def _place(
-        self, candidates: list[Candidate], names: list[str], session: str | None, pod: PodView
+        self, candidates: list[Candidate] | NumberedCandidates, session: str | None, pod: PodView
     ) -> tuple[Scoring, IntArray]:
         """The cluster in question, and which of its nodes are candidates."""
-        if len(set(names)) < len(names):
-            raise invalid("candidates: a name is given twice; expected each name once")
-        generations = [candidate.generation for candidate in candidates]
-        told = [candidate for candidate in candidates if candidate.state is not None]
-        bare = generations.count(None)  # with a state, or by name alone
-        if bare == len(names) and not told:
-            scoring = self._own()
-            scoring.cache.refresh()
-            return scoring, _numbers(scoring.cache, names)
-        if bare > sum(candidate.generation is None for candidate in told):
-            raise invalid("candidates: some have only a name; expected generation or state for all, or for none")
-        if session is None and bare < len(names):
-            raise invalid("session: is missing; expected one, as candidates have generations")
-        known = self.sessions.find(session)
-        known.take(told)
-        known.expect(names, generations)
+        if isinstance(candidates, NumberedCandidates):
+            _expect_columns(candidates, session)
+            known = self.sessions.find(session)
+            nodes = known.numbered(candidates)
+        else:
+            _expect_forms(candidates, session)
+            if candidates[0].generation is None and candidates[0].state is None:
+                scoring = self._own()
+                scoring.cache.refresh()
+                return scoring, _places(scoring.cache, [one.name for one in candidates])
+            known = self.sessions.find(session)
+            nodes = known.named(candidates)
         known.remember(pod)
-        return known.scoring, _numbers(known.cache, names)
+        return known.scoring, nodes
 
 
-def _numbers(cache: ClusterCache, names: list[str]) -> IntArray:
+def _checksum(candidates: NumberedCandidates) -> int:
+    """CRC-32 of the numbers, 32 bits each, the lowest first: scores in a list do not say whose they are."""
+    return crc32(np.array(candidates.numbers, "<u4").tobytes())
+
+
+def _expect_columns(candidates: NumberedCandidates, session: str | None) -> None:
+    if len(candidates.numbers) != len(candidates.generations):
+        raise invalid("candidates: numbers and generations differ in length; expected one generation for each number")
+    if session is None:
+        raise invalid("session: is missing; expected one, as candidates have numbers")
+
+
+def _expect_forms(candidates: list[Candidate], session: str | None) -> None:
+    """Each name once; by name alone all of them or none."""
+    if len({one.name for one in candidates}) < len(candidates):
+        raise invalid("candidates: a name is given twice; expected each name once")
+    bare = sum(one.generation is None and one.state is None for one in candidates)
+    if 0 < bare < len(candidates):
+        raise invalid("candidates: some have only a name; expected generation or state for all, or for none")
+    if session is None and any(one.generation is not None for one in candidates):
+        raise invalid("session: is missing; expected one, as candidates have generations")
+
+
+def _places(cache: ClusterCache, names: list[str]) -> IntArray:
     found = list(map(cache.state.index.get, names))
     if None in found:
         raise unknown_nodes([name for name, n in zip(names, found, strict=True) if n is None], len(names))

@@ -15,6 +15,7 @@ from pilotage.serving.wire_rules import Affinity, DeviceClaim, PodVolume, Spread
 MAX_CANDIDATES = 20_000
 MAX_AMOUNT = 2**56
 MAX_GENERATION = 2**63 - 1
+NODES_KEPT = 50_000  # of a session
 
 # Names that become part of a path of the API server. A `$` alone would let a line break through.
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -22,6 +23,8 @@ Namespace = Annotated[str, Meta(min_length=1, max_length=63, pattern=rf"^{_LABEL
 ObjectName = Annotated[str, Meta(min_length=1, max_length=253, pattern=rf"^{_LABEL}(\.{_LABEL})*$(?!\n)")]
 NodeName = Annotated[str, Meta(min_length=1, max_length=253)]
 Amount = Annotated[int, Meta(ge=0, le=MAX_AMOUNT)]
+Generation = Annotated[int, Meta(ge=0, le=MAX_GENERATION)]
+NodeNumber = Annotated[int, Meta(ge=0, lt=NODES_KEPT)]
 Amounts = Annotated[dict[Annotated[str, Meta(max_length=317)], Amount], Meta(max_length=256)]
 Quantities = dict[str, str | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | float]
 
@@ -147,14 +150,32 @@ class Candidate(Wire, frozen=True, gc=False):
     """A node that the caller may choose."""
 
     name: NodeName
-    generation: Annotated[int, Meta(ge=0, le=MAX_GENERATION)] | None = None
+    generation: Generation | None = None
     state: NodeState | None = None
+
+
+class ToldNode(Wire, frozen=True, gc=False):
+    """A node of which there is news, and its number in this session from now on."""
+
+    number: NodeNumber
+    name: NodeName
+    generation: Generation
+    state: NodeState
+
+
+class NumberedCandidates(Wire, frozen=True):
+    """Nodes that the caller may choose, as two columns. Names and states travel when they are news alone."""
+
+    numbers: Annotated[list[NodeNumber], Meta(min_length=1, max_length=MAX_CANDIDATES)]
+    generations: Annotated[list[Generation], Meta(min_length=1, max_length=MAX_CANDIDATES)]  # in the same order
+    told: Annotated[list[ToldNode], Meta(max_length=MAX_CANDIDATES)] = []
 
 
 Candidates = Annotated[list[Candidate], Meta(min_length=1, max_length=MAX_CANDIDATES)]
 Deadline = Annotated[int, Meta(ge=1, le=10_000)]
 PolicyName = Annotated[str, Meta(min_length=1, max_length=253)]
 Session = Annotated[str, Meta(min_length=1, max_length=128)]
+Score = Annotated[int, Meta(ge=0, le=100)]
 
 
 class ScoreRequest(Wire, frozen=True):
@@ -162,19 +183,20 @@ class ScoreRequest(Wire, frozen=True):
 
     api_version: Literal["v1"]
     pod: PodObject
-    candidates: Candidates
+    candidates: Candidates | NumberedCandidates
     session: Session | None = None
     policy: PolicyName | None = None
     deadline_ms: Deadline = 1000
 
 
-class ScoreAnswer(Wire, frozen=True):
-    """0 to 100 for exactly the candidates of the request."""
+class ScoreAnswer(Wire, frozen=True, omit_defaults=True):
+    """0 to 100 for exactly the candidates of the request: by name, or in the order of their numbers."""
 
     api_version: Literal["v1"]
     uid: str
     policy: str
-    scores: dict[str, Annotated[int, Meta(ge=0, le=100)]]
+    scores: dict[str, Score] | list[Score]
+    asked: Annotated[int, Meta(ge=0, lt=2**32)] | None = None  # checksum of the numbers, where scores are a list
 
 
 class SuggestRequest(Wire, frozen=True):
@@ -214,7 +236,7 @@ class Problem(Wire, frozen=True, omit_defaults=True):
 
     reason: str
     message: str
-    unknown: list[str] | None = None
+    unknown: list[str | int] | None = None  # names or numbers, as candidates were given
 
 
 # Extender
