@@ -122,6 +122,7 @@ def test_lists_are_read_page_by_page() -> None:
     async def run() -> None:
         async with a_client(answer) as client:
             assert await client.list_all("/api/v1/pods") == ([{"n": 1}, {"n": 2}], "7")
+            assert await client.list_read("/api/v1/pods", lambda found: found["n"]) == ([1, 2], "7")
 
     asyncio.run(run())
 

@@ -56,9 +56,10 @@ class Scripted:
         return stream
 
 
-def followed(script: Scripted, wanted: int) -> tuple[Noted, Informer]:
+def followed(script: Scripted, wanted: int, noted: Noted | None = None) -> tuple[Noted, Informer]:
+    noted = noted or Noted()
+
     async def run() -> tuple[Noted, Informer]:
-        noted = Noted()
         async with a_client(script.answer) as client:
             informer = Informer(client, "/api/v1/things", noted)
             task = asyncio.create_task(informer.run())
@@ -97,3 +98,21 @@ def test_what_is_no_event_is_waited_out() -> None:
     assert noted.told == [("listed", ["a"]), ("changed", "b")]
     assert informer.faults == 1
     assert script.asked_from[:2] == ["5", "5"]
+
+
+@dataclass
+class NotedByPage(Noted):
+    """Keeps names alone while a list comes."""
+
+    def read(self, found: Json) -> str:
+        return str(found["metadata"]["name"])
+
+    def listed_as_read(self, objects: list[str]) -> None:
+        self.told.append(("read", objects))
+
+
+def test_who_reads_page_by_page_is_told_what_it_read() -> None:
+    """The JSON of fifty thousand pods at once takes several times the memory of what is kept of them."""
+    script = Scripted([(["a", "b"], 3)], [[event("ADDED", "c", 4)]])
+    noted, _ = followed(script, 2, NotedByPage())
+    assert noted.told == [("read", ["a", "b"]), ("changed", "c")]

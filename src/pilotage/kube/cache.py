@@ -180,9 +180,6 @@ class ClusterCache:
 
     # Pods
 
-    def _set_pod(self, found: Json) -> None:
-        self.take(read_pod(found))
-
     def take(self, pod: PodView) -> None:
         """A pod as it is now."""
         before = self.pods.get(pod.uid)
@@ -392,15 +389,21 @@ class PodFollower:
 
     cache: ClusterCache
 
+    def read(self, found: Json) -> PodView:
+        return read_pod(found)
+
     def listed(self, objects: list[Json]) -> None:
-        uids = {found["metadata"]["uid"] for found in objects}
+        self.listed_as_read([*map(read_pod, objects)])
+
+    def listed_as_read(self, objects: list[PodView]) -> None:
+        uids = {pod.uid for pod in objects}
         for uid in [uid for uid in self.cache.pods if uid not in uids]:
             self.cache.drop(uid)
-        for found in objects:
-            self.cache._set_pod(found)
+        for pod in objects:
+            self.cache.take(pod)
 
     def changed(self, found: Json) -> None:
-        self.cache._set_pod(found)
+        self.cache.take(read_pod(found))
 
     def deleted(self, last: Json) -> None:
         reason = (last.get("status") or {}).get("reason") or ""

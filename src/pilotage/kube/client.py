@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
@@ -18,6 +18,7 @@ from pilotage.kube.errors import KubeError, UnreachableError
 from pilotage.model.errors import InputError
 
 Json = dict[str, Any]
+Seen = TypeVar("Seen")  # what somebody keeps of an object
 
 IN_PATHS = "/"  # characters that stand for themselves there, as do letters, digits and "_.-~"
 MERGE_PATCH = "application/merge-patch+json"
@@ -110,14 +111,18 @@ class Client:
 
     async def list_all(self, path: str, **params: str) -> tuple[list[Json], str]:
         """All objects, consistent and page by page, and the resourceVersion they were read at."""
-        items: list[Json] = []
+        return await self.list_read(path, lambda found: found, **params)
+
+    async def list_read(self, path: str, read: Callable[[Json], Seen], **params: str) -> tuple[list[Seen], str]:
+        """As `list_all`, what `read` makes of each object: the JSON of one page is there at a time."""
+        seen: list[Seen] = []
         page = {**params, "limit": str(PAGE)}
         while True:
             answer = await self.get(path, **page)
-            items += answer.get("items") or []
+            seen += map(read, answer.get("items") or [])
             onward = answer["metadata"].get("continue")
             if not onward:
-                return items, answer["metadata"]["resourceVersion"]
+                return seen, answer["metadata"]["resourceVersion"]
             page["continue"] = onward
 
     # A stream

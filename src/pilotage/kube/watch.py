@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import orjson
 
@@ -38,6 +38,19 @@ class Follower(Protocol):
         ...
 
     def deleted(self, last: Json) -> None: ...
+
+
+@runtime_checkable
+class PageFollower(Follower, Protocol):
+    """One of objects that are many: as JSON they would take several times the memory of what it keeps of them."""
+
+    def read(self, found: Json) -> object:
+        """What it keeps of an object while the other pages of the list come."""
+        ...
+
+    def listed_as_read(self, objects: list[Any]) -> None:
+        """As `listed`, of what `read` returned."""
+        ...
 
 
 @dataclass
@@ -90,9 +103,14 @@ class Informer:
         self.synced.clear()
 
     async def _list(self) -> None:
-        objects, version = await self.client.list_all(self.path, **self.params)
+        follower, path, params = self.follower, self.path, self.params
+        if isinstance(follower, PageFollower):
+            kept, version = await self.client.list_read(path, follower.read, **params)
+            follower.listed_as_read(kept)
+        else:
+            objects, version = await self.client.list_all(path, **params)
+            follower.listed(objects)
         self.lists += 1
-        self.follower.listed(objects)
         self._version = version
         self.failing = False
         self.synced.set()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from pilotage.kube.cache import UNFINISHED, ClusterCache, NamespaceFollower, NodeFollower, PodFollower
-from pilotage.kube.client import Client, Json
+from pilotage.kube.client import Client, Json, Seen
 from pilotage.kube.watch import Follower, Informer
 from pilotage.model.clock import Clock
 
@@ -57,7 +57,10 @@ class _Listening:
     heard: float = float("-inf")
 
     async def list_all(self, path: str, **params: str) -> tuple[list[Json], str]:
-        found = await self.client.list_all(path, **params)
+        return await self.list_read(path, lambda found: found, **params)
+
+    async def list_read(self, path: str, read: Callable[[Json], Seen], **params: str) -> tuple[list[Seen], str]:
+        found = await self.client.list_read(path, read, **params)
         self.heard = self.clock.now()
         return found
 
