@@ -60,13 +60,13 @@ def test_the_cache_is_where_pilotage_cache_says(tmp_path: Path, monkeypatch: pyt
 
 def test_old_caches_are_removed_but_not_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PILOTAGE_CACHE", str(tmp_path))
-    for age in range(1, 9):
+    for age in range(1, 12):
         old = tmp_path / "kernels" / f"old{age}"
         old.mkdir(parents=True)
         os.utime(old, (1_000_000 - age, 1_000_000 - age))
     cache_directory.__wrapped__()
     left = sorted(path.name for path in (tmp_path / "kernels").iterdir())
-    assert left == sorted([source_hash(), "old1", "old2", "old3"])
+    assert left == sorted([source_hash(), *(f"old{age}" for age in range(1, 8))])
 
 
 def test_a_process_compiles_into_pilotage_cache_and_leaves_numbas_own_setting_alone(tmp_path: Path) -> None:
@@ -81,3 +81,22 @@ def test_a_process_compiles_into_pilotage_cache_and_leaves_numbas_own_setting_al
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, env=environment, timeout=120)
     compiled = list((tmp_path / "kernels" / source_hash()).rglob("*.nbc"))
     assert any("choose_devices" in path.name for path in compiled)
+
+
+def test_a_person_who_waits_is_told_once_that_kernels_are_compiled(tmp_path: Path) -> None:
+    program = (
+        "import sys, numpy as np\n"
+        "from pilotage.cli import tell_people_of_compiling\n"
+        "sys.stderr.isatty = lambda: True\n"
+        "tell_people_of_compiling()\n"
+        "from pilotage.kernels.devices import choose_devices\n"
+        "for left in ([1000], [1000.0]):  # compiled for whole numbers, then for others\n"
+        "    choose_devices(np.array(left), 1, 500, 1, 0, 0.0)\n"
+    )
+    environment = {**os.environ, "PILOTAGE_CACHE": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
+    command = [sys.executable, "-c", program]
+    first, second = (
+        subprocess.run(command, check=True, env=environment, timeout=120, capture_output=True, text=True) for _ in "12"
+    )
+    assert first.stderr.splitlines() == ["compiling kernels: half a minute or so, only this once"]
+    assert second.stderr == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 
 import typer
@@ -82,10 +83,25 @@ def _root(
     """Options before the command."""
 
 
+class _ForPeople(logging.Handler):
+    """What a process has to say, to somebody who waits for it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(f"{record.getMessage()}\n")  # looked up each time: a progress line may have taken its place
+
+
+def tell_people_of_compiling() -> None:
+    if sys.stderr.isatty():
+        logger = logging.getLogger("pilotage.kernels")  # by its name: kernels.compiling takes numba to import
+        logger.addHandler(_ForPeople())
+        logger.setLevel(logging.INFO)
+
+
 def main() -> None:
     """Runs a command. Exit codes: 0 done, 1 the answer is bad, 2 bad input or usage."""
     # Start-up makes half a million lasting objects: searching them for garbage every 700 costs a quarter of it.
     gc.set_threshold(100_000, 20, 20)
+    tell_people_of_compiling()
     try:
         app()
     except PilotageError as error:

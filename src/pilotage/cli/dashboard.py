@@ -110,12 +110,10 @@ async def showing(scheduler: Scheduler, clock: Clock, place: Place) -> AsyncIter
 
 def _shadow(cache: ClusterCache, policy: Policy) -> Shadow:
     """What is not on disk yet is compiled now, not when the first pod comes."""
-    from pilotage.model.cluster import Node
-    from pilotage.model.workload import PodShape
-    from pilotage.scheduler.cycle import try_decision
+    from pilotage.scheduler.cycle import compile_decisions
     from pilotage.scheduler.shadow import Shadow
 
-    try_decision([Node("node", 8000, 2**33, gpu_count=1)], PodShape(1000, 2**30, 500, 1), policy)
+    compile_decisions([policy])
     return Shadow(cache, policy)
 
 

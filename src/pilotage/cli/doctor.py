@@ -112,14 +112,14 @@ def _cache_writable(directory: Path) -> Finding:
 def compile_kernels() -> None:
     """Runs a small case: what is not on disk yet is compiled."""
     from pilotage.policies.registry import find_policy
-    from pilotage.scheduler.cycle import try_decision
+    from pilotage.scheduler.cycle import compile_decisions
     from pilotage.sim.protocols import run_openb
     from pilotage.workloads.generate import openb_like_nodes, openb_like_pods
     from pilotage.workloads.trace import Trace
 
     nodes, pods = openb_like_nodes(0.01), openb_like_pods(20)
     run_openb(Trace.of("small", nodes, pods), find_policy("fgd"), 0, 0.0)
-    try_decision(nodes, pods.shapes[0], find_policy("fgd"))
+    compile_decisions([find_policy("fgd")])
 
 
 def compile_environment_kernels() -> None:

@@ -192,12 +192,14 @@ async def _run(
     from pilotage.kube.client import Client
     from pilotage.kube.lease import Lease, LeaseSettings
     from pilotage.model.clock import SystemClock
+    from pilotage.scheduler.cycle import compile_decisions
     from pilotage.scheduler.endpoint import answering
     from pilotage.scheduler.explaining import line
     from pilotage.scheduler.run import Scheduler
     from pilotage.scheduler.status_pages import serve_status
 
     clock, access = SystemClock(), find_access(*cluster)
+    compile_decisions(policies.values())  # before it leads: meanwhile another one can
     lease = None
     if election is not None:
         name, seconds = election

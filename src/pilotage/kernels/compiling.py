@@ -7,6 +7,7 @@ callers in another file. Therefore the cache directory carries a hash of all sou
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
@@ -19,11 +20,14 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 import platformdirs
+from numba.core.event import Event, Listener, register
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_OLD_CACHES_KEPT = 4
+_OLD_CACHES_KEPT = 8  # several checkouts side by side
+_COMPILATION = "numba:compile"  # numba tells of it when a function is not in the cache
+LOGGER = logging.getLogger("pilotage.kernels")
 
 
 def kernel_sources() -> list[Path]:
@@ -71,6 +75,23 @@ def _numba_cache_in(path: Path) -> Iterator[None]:
         yield
     finally:
         config.CACHE_DIR = before
+
+
+class _FirstCompilation(Listener):
+    """Says in the log that kernels are compiled, once in a process: a first command seems to hang while they are."""
+
+    told = False
+
+    def on_start(self, event: Event) -> None:
+        if not self.told and event.data["dispatcher"].py_func.__module__.startswith("pilotage."):
+            self.told = True
+            LOGGER.info("compiling kernels: half a minute or so, only this once")
+
+    def on_end(self, event: Event) -> None:
+        """Nothing to say."""
+
+
+register(_COMPILATION, _FirstCompilation())  # type: ignore[no-untyped-call]
 
 
 def kernel(function: Function) -> Function:

@@ -6,7 +6,7 @@ On success the room is taken at once (assumed), so that the next decision sees i
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -190,3 +190,9 @@ def try_decision(nodes: Sequence[Node], shape: PodShape, policy: Policy) -> Outc
     impossible = replace(pod, uid="other", shape=replace(shape, cpu_milli=2**40))
     cycle.attempt(impossible)  # its reasons have a kernel of their own
     return cycle.attempt(pod)
+
+
+def compile_decisions(policies: Iterable[Policy]) -> None:
+    """What first decisions by these policies need is compiled now where it is not on disk yet."""
+    for policy in policies:
+        try_decision([Node("node", 8000, 2**33, gpu_count=1)], PodShape(1000, 2**30, 500, 1), policy)
