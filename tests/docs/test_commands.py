@@ -34,7 +34,7 @@ SMALLER = {
     "bench sim": "--policies fgd --scales 0.01",
     "bench env": "--steps 2000 --copies 16",
     "bench serve": "--nodes 10 --calls 300 --seconds 0.1",
-    "bench schedule": "--nodes 3 --pods 6 --rounds 1",
+    "bench schedule": "--nodes 3 --there 6 --pods 6 --rounds 1",
     "bench plugin": "--nodes 3 --pods 6 --rounds 1",
     "lab demo": "--nodes 4 --pods 6",
     "compare": "--seeds 42",
