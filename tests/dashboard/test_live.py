@@ -17,7 +17,9 @@ from playwright.sync_api import Browser, expect
 from lab.labs import DEADLINE, eventually, fresh_namespace, pod
 from pilotage.kube.client import Client
 from pilotage.lab.controlplane import Lab, in_lab
+from pilotage.lab.namespaces import ensure_namespace
 from pilotage.lab.nodes import add, numbered, remove
+from pilotage.model.clock import SystemClock
 from pilotage.model.cluster import Node
 
 T = TypeVar("T")
@@ -59,7 +61,7 @@ def test_the_page_follows_a_pod_of_kube_scheduler(lab: Lab, browser: Browser) ->
     nodes = numbered(Node("node", 8_000, 32 * 2**30, labels=(("test", name),)), 2, name)
 
     async def prepare(client: Client) -> None:
-        await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        await ensure_namespace(client, name, SystemClock())
         await add(client, nodes)
 
     async def make(client: Client) -> None:
@@ -97,7 +99,7 @@ def test_an_explanation_holds_the_event_of_the_scheduler(lab: Lab, browser: Brow
     name = fresh_namespace()
 
     async def make(client: Client) -> None:
-        await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        await ensure_namespace(client, name, SystemClock())
         await client.create(f"/api/v1/namespaces/{name}/pods", pod("told", cpu="100m"))
 
         async def said() -> bool | None:
@@ -125,7 +127,7 @@ def test_a_scheduler_shows_its_own_decisions_with_their_scores(lab: Lab, browser
     share = {"alibabacloud.com/gpu-milli": "400", "alibabacloud.com/gpu-count": "1"}
 
     async def prepare(client: Client) -> None:
-        await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        await ensure_namespace(client, name, SystemClock())
         await add(client, nodes)
 
     async def make(client: Client) -> None:

@@ -17,7 +17,7 @@ from pilotage.kube.errors import KubeError
 from pilotage.lab.build import KUBERNETES
 from pilotage.lab.certificates import write_private
 from pilotage.lab.controlplane import Lab
-from pilotage.lab.load import ensure
+from pilotage.lab.namespaces import ensure
 from pilotage.model.clock import SystemClock
 
 ROOT = Path(__file__).resolve().parent.parent.parent

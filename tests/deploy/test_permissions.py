@@ -24,7 +24,7 @@ from pilotage.kube.errors import KubeError
 from pilotage.kube.lease import Lease, LeaseSettings, NotLeadingError
 from pilotage.lab.components import LabSettings
 from pilotage.lab.controlplane import Lab, in_lab
-from pilotage.lab.load import ensure
+from pilotage.lab.namespaces import ensure
 from pilotage.lab.nodes import add, numbered
 from pilotage.model.clock import SystemClock
 from pilotage.model.cluster import Node

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pilotage.kube.client import Client, Json
 from pilotage.lab.components import LabSettings
 from pilotage.lab.controlplane import Lab, down, up
+from pilotage.lab.namespaces import ensure_namespace
 from pilotage.model.clock import SystemClock
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ def fresh_namespace() -> str:
 
 async def make_namespace(client: Client) -> str:
     name = fresh_namespace()
-    await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    await ensure_namespace(client, name, SystemClock())
     return name
 
 

@@ -17,7 +17,7 @@ from lab.labs import eventually, pod
 from pilotage.kube.client import Client, Json
 from pilotage.kube.errors import KubeError
 from pilotage.lab.controlplane import Lab
-from pilotage.lab.load import ensure
+from pilotage.lab.namespaces import ensure
 from pilotage.lab.nodes import remove
 from pilotage.model.clock import VirtualClock
 from pilotage.model.errors import InputError

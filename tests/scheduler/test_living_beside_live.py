@@ -17,7 +17,7 @@ from pilotage.kube.storage import BIND_COMPLETED
 from pilotage.kube.volume_filters import IN_USE, TOO_MANY_VOLUMES, VOLUME_AFFINITY
 from pilotage.lab.components import LabSettings
 from pilotage.lab.controlplane import Lab
-from pilotage.lab.load import ensure
+from pilotage.lab.namespaces import ensure
 from pilotage.lab.nodes import add, remove
 from pilotage.scheduler.run import Settings
 from scheduler.live import a_scheduler, condition

@@ -10,7 +10,7 @@ from lab.labs import a_lab, eventually
 from pilotage.kube.client import Client, Json
 from pilotage.lab.components import LabSettings
 from pilotage.lab.controlplane import Lab
-from pilotage.lab.load import ensure
+from pilotage.lab.namespaces import ensure
 from pilotage.lab.nodes import add, remove
 from pilotage.scheduler.run import Settings
 from scheduler.live import a_scheduler, condition

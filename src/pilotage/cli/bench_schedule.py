@@ -50,7 +50,7 @@ def schedule(
             made = numbered(Node("node", 64_000, 256 * 2**30), nodes, "node")
             in_lab(lab, lambda client: add(client, made))
             if there:
-                fill(lab, made, there, lambda done, total: status.update(f"{done} of {total} pods are there"))
+                fill(lab, made, there, clock, lambda done, total: status.update(f"{done} of {total} pods are there"))
             report = lab.directory / "report.json"
             arguments = ["--profile", f"{OURS}={policy}", "--report", str(report)]
             for number in range(rounds):

@@ -1,11 +1,11 @@
-"""Many requests, a few at a time; several events, whichever comes first."""
+"""Many requests, a few at a time; several things at once; several events, whichever comes first."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -30,10 +30,15 @@ async def for_each(
             done += 1
             progress(done, total)
 
+    await together(*(worker() for _ in range(min(at_once, total))))
+
+
+async def together(*doings: Coroutine[Any, Any, object]) -> None:
+    """All at once; the first error ends the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(at_once, total)):
-                group.create_task(worker())
+            for doing in doings:
+                group.create_task(doing)
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
 

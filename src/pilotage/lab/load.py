@@ -17,6 +17,7 @@ from pilotage.kube.errors import KubeError, UnreachableError
 from pilotage.kube.many import AT_ONCE, for_each
 from pilotage.lab import watching
 from pilotage.lab.gangs import describe_gangs, in_group, native_form
+from pilotage.lab.namespaces import ensure, ensure_namespace
 from pilotage.model.clock import Clock
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
@@ -160,7 +161,7 @@ async def create(
     progress: Progress = lambda done, total: None,
 ) -> int:
     """Makes what the trace describes; the number of objects."""
-    await ensure(client, "/api/v1/namespaces", {"metadata": {"name": settings.namespace}})
+    await ensure_namespace(client, settings.namespace, clock)
     for priority in sorted({shape.priority for shape in workload.shapes} - {0}):
         body = {"metadata": {"name": priority_class(priority)}, "value": priority}
         await ensure(client, "/apis/scheduling.k8s.io/v1/priorityclasses", body)
@@ -178,15 +179,6 @@ async def create(
 
     await for_each(made, one, progress, 1 if settings.in_order else AT_ONCE)
     return len(made)
-
-
-async def ensure(client: Client, path: str, body: Json) -> None:
-    """Creates it unless something of that name is there."""
-    try:
-        await client.create(path, body)
-    except KubeError as error:
-        if error.status != 409:
-            raise
 
 
 async def until_settled(client: Client, settings: LoadSettings, pods: int, clock: Clock) -> tuple[int, int]:

@@ -16,7 +16,8 @@ from pilotage.kube.client import Client
 from pilotage.kube.many import for_each
 from pilotage.lab import components
 from pilotage.lab.controlplane import Lab, in_lab
-from pilotage.lab.load import LoadSettings, clean, create, ensure, objects
+from pilotage.lab.load import LoadSettings, clean, create, objects
+from pilotage.lab.namespaces import ensure_namespace
 from pilotage.lab.processes import Started, start, stop
 from pilotage.lab.watching import BoundPods, until_bound
 from pilotage.model.clock import Clock
@@ -83,7 +84,7 @@ def measure_process(
     return Measured(scheduler, len(workload), bound.last_at - bound.first_at, cpu, peak, bound.events)
 
 
-def fill(lab: Lab, nodes: Sequence[Node], pods: int, progress: Callable[[int, int], None]) -> None:
+def fill(lab: Lab, nodes: Sequence[Node], pods: int, clock: Clock, progress: Callable[[int, int], None]) -> None:
     """Puts pods on the nodes in turns, as if they had been there for long: what schedulers must know of."""
     settings = LoadSettings(namespace="there", scheduler="somebody", name="there")
     ((_, path, template),) = objects(Workload.of([Pod("there", THERE)]), settings)
@@ -94,7 +95,7 @@ def fill(lab: Lab, nodes: Sequence[Node], pods: int, progress: Callable[[int, in
             spec = {**template["spec"], "nodeName": nodes[number % len(nodes)].name}
             await client.create(path, {**template, "metadata": metadata, "spec": spec})
 
-        await ensure(client, "/api/v1/namespaces", {"metadata": {"name": settings.namespace}})
+        await ensure_namespace(client, settings.namespace, clock)
         await for_each(range(pods), one, progress)
 
     in_lab(lab, made)

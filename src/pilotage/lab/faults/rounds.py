@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pilotage.kube.access import read_kubeconfig
 from pilotage.kube.client import Client
+from pilotage.kube.many import together
 from pilotage.kube.watch import Informer
 from pilotage.lab.components import LabSettings
 from pilotage.lab.controlplane import Lab, find_lab
@@ -18,7 +19,8 @@ from pilotage.lab.faults.inject import Fault
 from pilotage.lab.faults.pods import arriving, nodes_for
 from pilotage.lab.faults.scene import SCHEDULER, Scene
 from pilotage.lab.gangs import describe_gangs
-from pilotage.lab.load import COLLECTIONS, LABEL, LoadSettings, clean, ensure
+from pilotage.lab.load import COLLECTIONS, LABEL, LoadSettings, clean
+from pilotage.lab.namespaces import ensure_namespace
 from pilotage.lab.nodes import add, described, names, remove
 from pilotage.model.clock import Clock
 from pilotage.model.cluster import Node
@@ -97,16 +99,13 @@ async def _round(
 ) -> tuple[Counts, int]:
     client, history = scene.client, scene.history
     load = arriving(namespace, SCHEDULER, settings.pods, replaced=fault.replaced)
-    await ensure(client, "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    await ensure_namespace(client, namespace, scene.clock)
     await describe_gangs(client, load.gangs, namespace, {LABEL: "faults"})
     informer = Informer(client, COLLECTIONS["Pod"].format(namespace), history)
     watching = asyncio.create_task(informer.run())
     try:
         await scene.until_led()
-        coming = asyncio.create_task(scene.arrive(load))
-        await scene.until_bound(max(1, int(scene.chance.uniform(EARLIEST, LATEST) * load.pods)))
-        await fault.inject(scene)
-        await coming
+        await together(scene.arrive(load), _go_wrong(scene, fault, load.pods))
         await until_quiet(scene, settings.quiet_seconds, load.pods)
         now = await described(client)
     finally:
@@ -116,6 +115,12 @@ async def _round(
     counts = count(history, bindings, nodes, now, load.gangs)
     await clean(client, LoadSettings(namespace, name="faults"), scene.clock)
     return counts, load.pods
+
+
+async def _go_wrong(scene: Scene, fault: Fault, pods: int) -> None:
+    """The fault comes while pods are still being bound."""
+    await scene.until_bound(max(1, int(scene.chance.uniform(EARLIEST, LATEST) * pods)))
+    await fault.inject(scene)
 
 
 async def until_quiet(scene: Scene, seconds: float, pods: int) -> None:
