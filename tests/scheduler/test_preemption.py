@@ -14,6 +14,7 @@ from pilotage.kube.cache import ClusterCache, NodeFollower, PodFollower
 from pilotage.kube.client import Json
 from pilotage.kube.podgroups import PodGroups
 from pilotage.kube.podview import PodView, read_pod
+from pilotage.kube.selectors import read_label_selector
 from pilotage.model.outcome import Scheduled, Unschedulable
 from pilotage.policies.registry import find_policy
 from pilotage.scheduler.cycle import Cycle
@@ -94,6 +95,13 @@ def test_the_node_whose_victims_matter_least_is_taken() -> None:
     assert names(world.plan(waiting())) == ["b"]
     tied = World(2, running("a", "n0"), running("b", "n0"), running("c", "n1", "4"))
     assert names(tied.plan(waiting(cpu="4"))) == ["c"]  # one rather than two
+
+
+def test_nobody_goes_from_nodes_that_are_not_used() -> None:
+    world = World(2, running("theirs", "n0", "4"), running("ours", "n1", "4", 5))
+    world.cache.pool = read_label_selector("kubernetes.io/hostname=n1", "--node-selector")
+    assert names(world.plan(waiting())) == ["ours"]
+    assert world.plan(waiting(priority=5)) is None
 
 
 def test_who_has_run_longest_stays() -> None:

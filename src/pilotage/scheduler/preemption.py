@@ -134,6 +134,8 @@ class Preemption:
         obstacle_N = np.zeros(len(names), np.int64)
         obstacles(cache.state.arrays, shapes, 0, obstacle_N)
         open_N = (obstacle_N != NODE_DOWN) & (obstacle_N != NOT_ELIGIBLE)
+        if cache.pool is not None:
+            open_N &= cache.facts.selected(cache.pool)
         looked_at = found = 0
         for n in sorted(np.flatnonzero(open_N).tolist(), key=lambda n: cache.rank_N[n]):
             lower = self._lower(pod, names[n].name)
