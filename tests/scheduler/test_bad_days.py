@@ -254,11 +254,22 @@ def test_a_promise_that_cannot_be_written_is_taken_back() -> None:
             def lost() -> None:
                 raise NotLeadingError("the lease was lost")
 
-            scheduler.bindings.binder.may_write = lost
+            def goes(request: web.Request) -> web.Response | None:
+                if not request.path.endswith("/low/eviction"):
+                    return None
+                server.remove("low")
+                return web.json_response({}, status=201)
+
+            server.before = goes
+            binder = scheduler.bindings.binder
+            leads, binder.may_write = binder.may_write, lost
             server.make("urgent", requests={"cpu": "4"}, priority=10)
             await until(lambda: any("preemption for default/urgent" in text for text in said), "it is told")
             await until(lambda: not scheduler.cache.claims.known, "the room is nobody's")
             await scheduler.tasks.finish()
             scheduler.tasks.expect_alive()
+            assert server.count("POST eviction") == 0
+            binder.may_write = leads
+            await until(lambda: server.node_of("urgent") == "n0", "the next promise is kept")
 
     run(test)

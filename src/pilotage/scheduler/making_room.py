@@ -72,6 +72,10 @@ class RoomMaker:
     def _mark(self, victims: Sequence[PodView]) -> None:
         self.preemption.told.update(one.uid for one in victims)
 
+    def _unmark(self, victims: Sequence[PodView]) -> None:
+        """They may stay: who plans next must not take them for pods that leave anyway."""
+        self.preemption.told.difference_update(one.uid for one in victims)
+
     async def _carry_out(self, plan: Plan, pods: dict[str, PodView]) -> None:
         """The promise first: a process that takes over in between then knows for whom the room is."""
         lead = next(iter(pods.values()))
@@ -83,6 +87,7 @@ class RoomMaker:
                 return
         except (KubeError, UnreachableError, NotLeadingError) as error:
             self.on_problem(f"preemption for {lead.key}: {error}")
+            self._unmark(plan.victims)
         for uid in plan.places:
             self.cache.claims.drop(uid)
         self.cache.listener.room_made("claim dropped")
@@ -91,17 +96,17 @@ class RoomMaker:
 
     async def _told_to_go(self, victims: Sequence[PodView], why: str) -> bool:
         """All of them, those with a budget first: it may say no, and then nobody has gone yet."""
-        budgets, told = self.preemption.budgets, self.preemption.told
+        budgets = self.preemption.budgets
         for number, victim in enumerate(sorted(victims, key=lambda one: not budgets.covering(one))):
             try:
                 went = await self.binder.evict(victim, why)
             except (KubeError, UnreachableError, NotLeadingError) as error:
                 self.on_problem(f"{victim.key} cannot be told to go ({number} of {len(victims)} were): {error}")
-                told.difference_update(one.uid for one in victims)
+                self._unmark(victims)
                 return False
             if not went:
                 self.on_problem(f"{victim.key} stays for its disruption budget; {number} of {len(victims)} have gone")
-                told.difference_update(one.uid for one in victims)
+                self._unmark(victims)
                 return False
         return True
 
