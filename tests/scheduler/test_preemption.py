@@ -178,6 +178,41 @@ def test_room_that_was_promised_is_kept_from_others_but_not_from_higher_prioriti
     assert world.cache.overcommitted == 0
 
 
+def a_half_promised_gang() -> tuple[World, list[PodView]]:
+    """Room for two was promised; one node is free by now, the other is not."""
+    world = World(2, running("stays", "n1", "4", 99), job=2)
+    members = [waiting(f"m{i}", "3", labels={GROUP: "job"}) for i in range(2)]
+    for i, pod in enumerate(members):
+        world.cache.take(pod)
+        world.gangs.add(pod)
+        world.cache.claims.set(pod, f"n{i}")
+    return world, members
+
+
+def test_a_gang_that_does_not_fit_whole_yet_keeps_its_promises() -> None:
+    world, members = a_half_promised_gang()
+    cycle, before = Cycle(world.cache, {"pilotage": find_policy("first-fit")}), world.figures()
+    outcomes = cycle.attempt_gang(members, 2)
+    assert all(isinstance(outcome, Unschedulable) for outcome in outcomes.values())
+    assert [world.cache.claims.node_of(pod.uid) for pod in members] == ["n0", "n1"]
+    assert world.figures() == before
+
+
+def test_a_plan_leaves_promises_as_they_are() -> None:
+    world, members = a_half_promised_gang()
+    assert world.plan(*members) is None
+    assert [world.cache.claims.node_of(pod.uid) for pod in members] == ["n0", "n1"]
+
+
+def test_advice_takes_no_promise_away() -> None:
+    world, (pod, _) = a_half_promised_gang()
+    cycle, before = Cycle(world.cache, {"pilotage": find_policy("first-fit")}), world.figures()
+    advice = cycle.advise(pod, "n0")
+    assert isinstance(advice.outcome, Scheduled)
+    assert advice.rank == 1  # its own promise does not stand in its way
+    assert world.figures() == before
+
+
 def test_a_claim_is_followed_from_the_api_server_and_goes_with_its_pod() -> None:
     world = World(2)
     found = a_pod("claimant", requests={"cpu": "3"}, priority=10)

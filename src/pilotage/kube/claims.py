@@ -7,7 +7,7 @@ and about the claimant itself, it is lifted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -73,6 +73,17 @@ class Claims:
         if uid in self.known:
             self._lift(uid)
             del self.known[uid]
+
+    def of(self, pods: Iterable[PodView]) -> dict[str, Claim]:
+        """Those of these pods by uid, for `put_back` where the pods are only tried on nodes: assuming one drops its
+        claim."""
+        return {pod.uid: self.known[pod.uid] for pod in pods if pod.uid in self.known}
+
+    def put_back(self, claims: Mapping[str, Claim]) -> None:
+        for uid, claim in claims.items():
+            self.drop(uid)
+            self.known[uid] = claim
+            self._lay(uid)
 
     def lay_again(self) -> None:
         """After the nodes changed: those whose node went and came back, or has other devices."""

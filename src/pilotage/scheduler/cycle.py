@@ -85,12 +85,14 @@ class Cycle:
 
     def attempt_gang(self, pods: Sequence[PodView], wanted: int) -> dict[str, Outcome]:
         """Places at least `wanted` of the pods, or none."""
+        promised = self.cache.claims.of(pods)
         outcomes = {pod.uid: self.attempt(pod) for pod in pods}
         placed = [uid for uid, outcome in outcomes.items() if isinstance(outcome, Scheduled)]
         if len(placed) >= wanted:
             return outcomes
         for uid in placed:
             self.cache.forget(uid)
+        self.cache.claims.put_back(promised)
         refused = next((o for o in outcomes.values() if not isinstance(o, Scheduled)), None)
         if isinstance(refused, Failed):
             return dict.fromkeys(outcomes, refused)
@@ -115,12 +117,15 @@ class Cycle:
 
     def advise(self, pod: PodView, actual: str) -> Advice:
         """What would be decided now, with nothing taken, and the rank of a node that somebody chose."""
+        promised = self.cache.claims.of([pod])
         outcome = self.attempt(pod)
         self.cache.forget(pod.uid)
+        self.cache.claims.put_back(promised)
         n = self.cache.state.index.get(actual, -1)
         if not isinstance(outcome, Scheduled) or n < 0:
             return Advice(outcome)
-        total_N = self._scored(pod, self.policies[pod.scheduler]).total_N
+        with self.cache.claims.lifted_for(pod):
+            total_N = self._scored(pod, self.policies[pod.scheduler]).total_N
         if not np.isfinite(total_N[n]):
             return Advice(outcome)
         rank_N = self.cache.rank_N

@@ -79,7 +79,7 @@ class Preemption:
         places: dict[str, tuple[str, int]] = {}
         victims: dict[str, PodView] = {}
         found = 0
-        with self._undone() as away:
+        with self._undone(pods) as away:
             for pod in pods:
                 with self.cache.claims.lifted_for(pod):
                     chosen = self._place(pod, victims, away)
@@ -97,8 +97,8 @@ class Preemption:
         return Plan(places, going, tuple(sorted({one.group for one in going if self._too_small(one, victims)})))
 
     @contextmanager
-    def _undone(self) -> Iterator[_Away]:
-        away = _Away()
+    def _undone(self, pods: Sequence[PodView]) -> Iterator[_Away]:
+        away, promised = _Away(), self.cache.claims.of(pods)
         try:
             yield away
         finally:
@@ -106,6 +106,7 @@ class Preemption:
                 self.cache.forget(uid)
             for pod, placement in reversed(away.lifted):
                 self.cache.put_back(pod, placement)
+            self.cache.claims.put_back(promised)
 
     def _place(self, pod: PodView, victims: dict[str, PodView], away: _Away) -> tuple[int, int, bool] | None:
         """Node, devices and whether somebody had to go; the pod is there for the rest of the plan."""
