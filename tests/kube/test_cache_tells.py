@@ -400,3 +400,17 @@ def test_namespaces_are_followed_by_their_labels() -> None:
     spaces.deleted(of("b"))
     spaces.deleted(of("b"))
     assert cache.namespaces == {}
+
+
+def test_a_promise_that_somebody_takes_back_or_moves_makes_room() -> None:
+    _, pods, ears = following(a_node("n0"), a_node("n1"))
+    for promised, heard in [
+        ("n0", []),
+        ("n0", []),
+        ("n1", ["room made claim dropped"]),
+        ("", ["room made claim dropped"]),
+    ]:
+        found = a_pod("p")
+        found["status"]["nominatedNodeName"] = promised
+        pods.changed(found)
+        assert ears.since() == [*heard, "pod waits p"]

@@ -12,6 +12,7 @@ from aiohttp import web
 from kube.objects import a_claim, a_csi_node, a_node, a_pod, a_volume, an_attachment, claiming
 from kube.servers import until
 from pilotage.kube.client import Json
+from pilotage.kube.podview import PodView
 from pilotage.scheduler.run import Scheduler
 from scheduler.apiserver import FakeServer, refused, scheduling
 
@@ -245,6 +246,47 @@ def test_room_of_a_pod_that_was_gone_when_it_was_bound_goes_to_those_that_wait()
             await parked(scheduler, "second")
             held.set()
             await until(lambda: server.node_of("second") == "n0", "the second one has the room")
+
+    run(test)
+
+
+def test_a_promise_that_helps_no_more_is_withdrawn_and_its_room_goes_to_those_that_wait() -> None:
+    async def test() -> None:
+        server = FakeServer(a_node("n0", "4", labels={"disk": "ssd"}))
+        server.make("low", node="n0", requests={"cpu": "4"}, phase="Running")
+
+        def leaves(request: web.Request) -> web.Response | None:
+            if not request.path.endswith("/low/eviction"):
+                return None
+            server.change("low", lambda pod: pod["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
+            return web.json_response({}, status=201)
+
+        def promised() -> str:
+            return str(server.objects["pods"]["default/urgent"]["status"].get("nominatedNodeName") or "")
+
+        server.before = leaves
+        async with scheduling(server) as (scheduler, _):
+            written: list[str] = []
+            nominate = scheduler.rooms.binder.nominate
+
+            async def noted(pod: PodView, node: str) -> None:
+                written.append(node)
+                await nominate(pod, node)
+
+            scheduler.rooms.binder.nominate = noted  # type: ignore[method-assign]
+            server.make("urgent", requests={"cpu": "4"}, priority=10, nodeSelector={"disk": "ssd"})
+            await until(lambda: scheduler.cache.pods["uid-low"].deleting, "room is being made")
+            server.make("small", requests={"cpu": "1"})
+            await parked(scheduler, "small")
+            server.change("n0", lambda node: node["metadata"]["labels"].pop("disk"), "nodes", "")
+            await until(lambda: "didn't match" in server.message("urgent"), "the node is none for it any more")
+            assert promised() == "n0"  # somebody is leaving it for this pod
+            server.remove("low")
+            await until(lambda: server.node_of("small") == "n0", "small has the room")
+            await until(lambda: not promised(), "nothing is promised")
+            assert scheduler.cache.claims.known == {}
+            await scheduler.tasks.finish()
+            assert written == ["n0", ""]
 
     run(test)
 

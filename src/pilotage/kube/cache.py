@@ -197,7 +197,8 @@ class ClusterCache:
                 self.listener.pod_settled(pod)
                 self.listener.pod_came(pod)
         elif pod.waits:
-            self.claims.follow(pod)
+            if self.claims.follow(pod):
+                self.listener.room_made("claim dropped")
             self.listener.pod_waits(pod)
         else:
             self.claims.drop(pod.uid)

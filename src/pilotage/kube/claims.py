@@ -54,15 +54,18 @@ class Claims:
         claim = self.known.get(uid)
         return claim.node if claim is not None else ""
 
-    def follow(self, pod: PodView) -> None:
-        """A pod that waits, as the API server has it."""
+    def follow(self, pod: PodView) -> bool:
+        """A pod that waits, as the API server has it. Whether room is free now that it had claimed."""
         claim = self.known.get(pod.uid)
         if claim is not None and claim.node == pod.nominated:
             claim.confirmed = True
         elif pod.nominated:
             self.set(pod, pod.nominated, confirmed=True)
+            return claim is not None
         elif claim is not None and claim.confirmed:
             self.drop(pod.uid)
+            return True
+        return False
 
     def set(self, pod: PodView, node: str, devices: int = 0, *, confirmed: bool = False) -> None:
         self.drop(pod.uid)

@@ -37,14 +37,17 @@ class RoomMaker:
         self, pods: Sequence[PodView], wanted: int, refused: Unschedulable
     ) -> tuple[Unschedulable, tuple[PodView, ...]]:
         """Whether others go for these pods, which do not fit: the refusal with a note on it, and who goes."""
-        if not self.enabled or not all(self.preemption.possible(pod) for pod in pods):
-            return refused, ()
         leaving = [self.cache.claims.node_of(pod.uid) for pod in pods if self.preemption.under_way(pod)]
+        if not self.enabled or not all(self.preemption.possible(pod) for pod in pods):
+            if not leaving:
+                self._withdraw(pods)
+            return refused, ()
         if leaving:
             return _with_note(refused, f"preemption: waits for pods to leave {leaving[0]}"), ()
         plan = self.preemption.plan(pods, wanted)
         self.metrics.preemption_attempts.inc()
         if plan is None:
+            self._withdraw(pods)
             return _with_note(refused, NO_HELP), ()
         for pod in pods:
             if pod.uid in plan.places:
@@ -88,11 +91,25 @@ class RoomMaker:
         except (KubeError, UnreachableError, NotLeadingError) as error:
             self.on_problem(f"preemption for {lead.key}: {error}")
             self._unmark(plan.victims)
-        for uid in plan.places:
-            self.cache.claims.drop(uid)
+        promised = [pods[uid] for uid in plan.places]
+        self._drop_claims(promised)
+        await self._tell_withdrawn(promised)
+
+    def _withdraw(self, pods: Sequence[PodView]) -> None:
+        """What these pods were promised does not help them, and nobody leaves for them: others may have that room."""
+        promised = [pod for pod in pods if self.cache.claims.node_of(pod.uid)]
+        if promised:
+            self._drop_claims(promised)
+            self.reports.tasks.start(self._tell_withdrawn(promised))
+
+    def _drop_claims(self, pods: Sequence[PodView]) -> None:
+        for pod in pods:
+            self.cache.claims.drop(pod.uid)
         self.cache.listener.room_made("claim dropped")
-        for uid in plan.places:
-            await self.reports.told(self.binder.nominate(pods[uid], ""))
+
+    async def _tell_withdrawn(self, pods: Sequence[PodView]) -> None:
+        for pod in pods:
+            await self.reports.told(self.binder.nominate(pod, ""))
 
     async def _told_to_go(self, victims: Sequence[PodView], why: str) -> bool:
         """All of them, those with a budget first: it may say no, and then nobody has gone yet."""
