@@ -344,6 +344,34 @@ def test_a_gang_that_needs_fewer_is_tried() -> None:
     run(test)
 
 
+def test_a_pod_that_changes_its_gang_counts_for_the_new_one_alone() -> None:
+    async def test() -> None:
+        server = FakeServer(gangs=True)
+        for name in "ab":
+            server.gang(name, 2)
+        async with scheduling(server) as (scheduler, _):
+            server.make("first", labels={LABEL: "a"})
+            await parked(scheduler, "first")
+            server.change("first", lambda pod: pod["metadata"]["labels"].update({LABEL: "b"}))
+            await until(lambda: scheduler.cache.pods["uid-first"].group == "b", "it is seen")
+            server.make("second", labels={LABEL: "a"})
+            await parked(scheduler, "second")
+            await until(lambda: server.message("second").startswith("1 of the 2"), "a lacks one")
+            assert server.node_of("first") == server.node_of("second") == ""
+            server.make("third", labels={LABEL: "b"})
+            await until(lambda: server.node_of("first") == server.node_of("third") == "n0", "b is whole")
+            server.change("first", lambda pod: pod["metadata"]["labels"].pop(LABEL))
+            server.change("third", lambda pod: pod["metadata"]["labels"].update({LABEL: "a"}))
+            await until(lambda: server.node_of("second") == "n0", "a is whole with one that is bound")
+            assert scheduler.gangs.members == {("default", "a"): {"uid-second", "uid-third"}}
+            for name in ("first", "second", "third"):
+                server.remove(name)
+            await until(lambda: not scheduler.cache.pods, "all are gone")
+            assert scheduler.gangs.members == {}
+
+    run(test)
+
+
 def test_late_reports_are_not_written_and_only_the_newest_is() -> None:
     """More pods than reports at a time, and a server that takes its time."""
 

@@ -42,7 +42,7 @@ class Listener:
     """What the scheduler wants to hear."""
 
     pod_waits: Callable[[PodView], None] = lambda pod: None
-    pod_settled: Callable[[PodView], None] = lambda pod: None  # bound, gone, or not waiting any more
+    pod_settled: Callable[[PodView], None] = lambda pod: None  # bound, since then in another gang, gone, or not waiting
     room_made: Callable[[str], None] = lambda why: None  # pods that did not fit may fit now
     pod_came: Callable[[PodView], None] = lambda pod: None  # to its node: pods that look at others may fit now
     overcommit: Callable[[PodView, str], None] = lambda pod, what: None  # somebody put it where there was no room
@@ -196,6 +196,8 @@ class ClusterCache:
             if before is None or not before.node:
                 self.listener.pod_settled(pod)
                 self.listener.pod_came(pod)
+            elif before.group != pod.group:  # another gang counts it now
+                self.listener.pod_settled(pod)
         elif pod.waits:
             if self.claims.follow(pod):
                 self.listener.room_made("claim dropped")

@@ -30,25 +30,34 @@ class Gangs:
     clock: Clock = field(default_factory=SystemClock)
     wait_seconds: float = WAIT_SECONDS
     members: dict[GangKey, set[str]] = field(default_factory=dict)  # uids of pods that are there
+    _gang_of: dict[str, GangKey] = field(default_factory=dict)  # by uid: where `members` has it
     _since: dict[GangKey, float] = field(default_factory=dict)  # when it was first found not to be placed
     _told: set[GangKey] = field(default_factory=set)
     _news_at: dict[GangKey, float] = field(default_factory=dict)
     _news_told: dict[GangKey, float] = field(default_factory=dict)
 
     def add(self, pod: PodView) -> None:
+        """A pod as it is now: labels change, and with them the gang that it counts for."""
+        key = (pod.namespace, pod.group)
+        if self._gang_of.get(pod.uid, key) != key:
+            self.remove(pod)
         if pod.group:
-            self.members.setdefault((pod.namespace, pod.group), set()).add(pod.uid)
+            self.members.setdefault(key, set()).add(pod.uid)
+            self._gang_of[pod.uid] = key
 
     def remove(self, pod: PodView) -> None:
-        key = (pod.namespace, pod.group)
-        known = self.members.get(key)
-        if known is not None:
-            known.discard(pod.uid)
-            if not known:
-                del self.members[key]
-                self._forget_time(key)
-                self._news_at.pop(key, None)
-                self._news_told.pop(key, None)
+        """From the gang that it was last seen in; the others say soon that they are fewer."""
+        key = self._gang_of.pop(pod.uid, None)
+        if key is None:
+            return
+        self.members[key].discard(pod.uid)
+        if self.members[key]:
+            self.expect_news(key)
+            return
+        del self.members[key]
+        self._forget_time(key)
+        self._news_at.pop(key, None)
+        self._news_told.pop(key, None)
 
     def wanted(self, pod: PodView) -> int:
         """Pods that must be placed together; 1 for a pod without a gang, 0 for a group that nobody described."""

@@ -107,20 +107,20 @@ class Scheduler:
     # What the cache tells
 
     def _pod_waits(self, pod: PodView) -> None:
-        if pod.scheduler not in self.profiles or self.cache.state.placement(pod.uid) is not None:
+        if pod.scheduler not in self.profiles:
+            return
+        self.gangs.add(pod)  # when its turn comes, it takes those along that wait for it
+        if self.cache.state.placement(pod.uid) is not None:
             return
         self.queue.add(pod)
-        self.gangs.add(pod)  # when its turn comes, it takes those along that wait for it
         self._wake.set()
 
     def _pod_settled(self, pod: PodView) -> None:
         self.queue.remove(pod.uid)
-        if pod.group:
-            if pod.uid in self.cache.pods:
-                self.gangs.add(pod)
-            else:
-                self.gangs.expect_news((pod.namespace, pod.group))
-                self.gangs.remove(pod)
+        if pod.uid in self.cache.pods:
+            self.gangs.add(pod)
+        else:
+            self.gangs.remove(pod)
 
     def _room_made(self, why: str) -> None:
         if not self.settings.retry:
