@@ -22,12 +22,13 @@ const (
 //
 // One caller at a time.
 type session struct {
-	client  *client
-	policy  string
-	onSent  func(states int)
-	id      string
-	numbers map[string]int32 // by name; replaced, never written to: scores of pods are looked up by it
-	told    []int64          // generations by number
+	client    *client
+	policy    string
+	onSent    func(states int)
+	id        string
+	numbers   map[string]int32 // by name; replaced, never written to: scores of pods are looked up by it
+	told      []int64          // generations by number
+	resources resourceNames    // that the service was told of
 }
 
 // candidate is a node that the pod may go to.
@@ -43,7 +44,7 @@ func newSession(client *client, policy string, onSent func(int)) *session {
 }
 
 func (s *session) begin() {
-	s.id, s.numbers, s.told = string(uuid.NewUUID()), nil, nil
+	s.id, s.numbers, s.told, s.resources = string(uuid.NewUUID()), nil, nil, resourceNames{}
 }
 
 // scores asks about all candidates of a pod, and once more when the service says that it has forgotten some. The deadline
@@ -82,7 +83,7 @@ func (s *session) attempt(ctx context.Context, pod []byte, uid string, candidate
 
 func (s *session) request(ctx context.Context, pod []byte, uid string, candidates, news []candidate) ([]int8, *fallback) {
 	s.onSent(len(news))
-	body := appendRequest(nil, head{s.id, s.policy, pod}, candidates, news, remaining(ctx).Milliseconds())
+	body := appendRequest(nil, head{s.id, s.policy, s.resources, pod}, candidates, news, remaining(ctx).Milliseconds())
 	answer, problem := s.client.ask(ctx, body, mostBytes(len(candidates)))
 	if answer == nil {
 		return nil, problem
