@@ -197,6 +197,56 @@ func TestALargeClusterIsToldInParts(t *testing.T) {
 	}
 }
 
+// A service that needed longer than the deadline for 500 states was sent the same 500 for every pod.
+func TestAServiceThatTakesLongIsToldSmallerParts(t *testing.T) {
+	for name, answer := range map[string]func(http.ResponseWriter, asked) bool{
+		"it says so": says(http.StatusRequestTimeout, `{"reason":"deadline"}`),
+		"it says nothing": func(http.ResponseWriter, asked) bool {
+			time.Sleep(30 * soon)
+			return true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service, _, args := onSocket(t)
+			args.Failures = 10
+			nodes := someNodes(mostStates)
+			plugin := aPlugin(t, args, nodes)
+			service.set(func(w http.ResponseWriter, request asked) bool {
+				return len(request.Candidates.Told) > 100 && answer(w, request)
+			})
+			for _, want := range []reason{late, late, late, ""} {
+				plugin.deadline = time.Minute
+				if want == late && name == "it says nothing" {
+					plugin.deadline = 25 * soon // enough for the service to read it
+				}
+				if _, why := preScored(t, plugin, nodes); why != want {
+					t.Fatalf("%s, want %s", why, want)
+				}
+			}
+			if got := service.states(); !slices.Equal(got, []int{500, 250, 125, 62, 62, 62, 62, 62, 62, 62, 62, 4}) {
+				t.Errorf("%v", got)
+			}
+			if plugin.session.atOnce != mostStates {
+				t.Errorf("afterwards: %d", plugin.session.atOnce)
+			}
+		})
+	}
+}
+
+func TestPartsDoNotBecomeSmallerThanUseful(t *testing.T) {
+	service, _, args := onSocket(t)
+	args.Failures = 10
+	nodes := someNodes(90)
+	plugin := aPlugin(t, args, nodes)
+	service.set(says(http.StatusRequestTimeout, `{"reason":"deadline"}`))
+	for range 3 {
+		preScored(t, plugin, nodes)
+	}
+	if got := service.states(); !slices.Equal(got, []int{90, fewestStates, fewestStates}) {
+		t.Errorf("%v", got)
+	}
+}
+
 func garbage(w http.ResponseWriter, _ asked) bool {
 	fmt.Fprint(w, "<html>")
 	return true
