@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -168,6 +169,33 @@ func TestScoresBelongToTheirNodesInAnyOrder(t *testing.T) {
 	if score, _ := plugin.Score(context.Background(), first, somePod("a"), nodes[5]); score != 0 {
 		t.Errorf("of no candidate: %d", score)
 	}
+}
+
+// kube-scheduler may run several cycles of one profile: each pod has the scores of its own candidates.
+func TestPodsThatAskAtOnceGetTheirOwnScores(t *testing.T) {
+	_, _, args := onSocket(t)
+	nodes := someNodes(40)
+	plugin := aPlugin(t, args, nodes)
+	plugin.deadline = time.Minute // they wait for each other
+	var asking sync.WaitGroup
+	for first := range 8 {
+		asking.Go(func() {
+			for round := range 30 {
+				state, pod := framework.NewCycleState(), somePod(fmt.Sprintf("%d-%d", first, round))
+				own := nodes[first : first+2+round]
+				if status := plugin.PreScore(context.Background(), state, pod, own); !status.IsSuccess() {
+					t.Errorf("%s: %v", pod.Name, status)
+					return
+				}
+				for i, info := range own {
+					if score, _ := plugin.Score(context.Background(), state, pod, info); score != int64(100-i) {
+						t.Errorf("%s on %s: %d, want %d", pod.Name, info.Node().Name, score, 100-i)
+					}
+				}
+			}
+		})
+	}
+	asking.Wait()
 }
 
 func TestASessionWithMoreNodesThanAServiceKeepsBeginsAnew(t *testing.T) {
