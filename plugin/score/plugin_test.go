@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -170,6 +171,33 @@ func TestScoresBelongToTheirNodesInAnyOrder(t *testing.T) {
 	}
 }
 
+// kube-scheduler may run several cycles of one profile: each pod has the scores of its own candidates.
+func TestPodsThatAskAtOnceGetTheirOwnScores(t *testing.T) {
+	_, _, args := onSocket(t)
+	nodes := someNodes(40)
+	plugin := aPlugin(t, args, nodes)
+	plugin.deadline = time.Minute // they wait for each other
+	var asking sync.WaitGroup
+	for first := range 8 {
+		asking.Go(func() {
+			for round := range 30 {
+				state, pod := framework.NewCycleState(), somePod(fmt.Sprintf("%d-%d", first, round))
+				own := nodes[first : first+2+round]
+				if status := plugin.PreScore(context.Background(), state, pod, own); !status.IsSuccess() {
+					t.Errorf("%s: %v", pod.Name, status)
+					return
+				}
+				for i, info := range own {
+					if score, _ := plugin.Score(context.Background(), state, pod, info); score != int64(100-i) {
+						t.Errorf("%s on %s: %d, want %d", pod.Name, info.Node().Name, score, 100-i)
+					}
+				}
+			}
+		})
+	}
+	asking.Wait()
+}
+
 func TestASessionWithMoreNodesThanAServiceKeepsBeginsAnew(t *testing.T) {
 	service, _, args := onSocket(t)
 	nodes := someNodes(3)
@@ -193,6 +221,56 @@ func TestALargeClusterIsToldInParts(t *testing.T) {
 		t.Fatal(why)
 	}
 	if got := service.states(); !slices.Equal(got, []int{mostStates, mostStates, 10}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// A service that needed longer than the deadline for 500 states was sent the same 500 for every pod.
+func TestAServiceThatTakesLongIsToldSmallerParts(t *testing.T) {
+	for name, answer := range map[string]func(http.ResponseWriter, asked) bool{
+		"it says so": says(http.StatusRequestTimeout, `{"reason":"deadline"}`),
+		"it says nothing": func(http.ResponseWriter, asked) bool {
+			time.Sleep(30 * soon)
+			return true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service, _, args := onSocket(t)
+			args.Failures = 10
+			nodes := someNodes(mostStates)
+			plugin := aPlugin(t, args, nodes)
+			service.set(func(w http.ResponseWriter, request asked) bool {
+				return len(request.Candidates.Told) > 100 && answer(w, request)
+			})
+			for _, want := range []reason{late, late, late, ""} {
+				plugin.deadline = time.Minute
+				if want == late && name == "it says nothing" {
+					plugin.deadline = 25 * soon // enough for the service to read it
+				}
+				if _, why := preScored(t, plugin, nodes); why != want {
+					t.Fatalf("%s, want %s", why, want)
+				}
+			}
+			if got := service.states(); !slices.Equal(got, []int{500, 250, 125, 62, 62, 62, 62, 62, 62, 62, 62, 4}) {
+				t.Errorf("%v", got)
+			}
+			if plugin.session.atOnce != mostStates {
+				t.Errorf("afterwards: %d", plugin.session.atOnce)
+			}
+		})
+	}
+}
+
+func TestPartsDoNotBecomeSmallerThanUseful(t *testing.T) {
+	service, _, args := onSocket(t)
+	args.Failures = 10
+	nodes := someNodes(90)
+	plugin := aPlugin(t, args, nodes)
+	service.set(says(http.StatusRequestTimeout, `{"reason":"deadline"}`))
+	for range 3 {
+		preScored(t, plugin, nodes)
+	}
+	if got := service.states(); !slices.Equal(got, []int{90, fewestStates, fewestStates}) {
 		t.Errorf("%v", got)
 	}
 }

@@ -3,6 +3,7 @@ package score
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -23,6 +24,8 @@ const (
 	mostIndex   = 256     // characters; what is longer names no devices
 	mostAddress = 64      // characters
 	mostAmount  = 1 << 56 // that the service takes
+	mostGPUPods = 10_000  // of one node that the service takes
+	mostNames   = 255     // of resources that the service keeps for a session, beside ephemeral storage
 
 	// Bytes that are mostly enough, so that a request is written into one piece of memory.
 	requestRoom, columnsRoom, stateRoom = 512, 16, 512
@@ -92,9 +95,26 @@ func shownAnnotations(given map[string]string) map[string]string {
 	return kept
 }
 
+// resourceNames are the extended resources that the service is told of in a session. It refuses a request with more than
+// it keeps, whichever node they stand on, so what is beyond is left out: it could change no other node's score.
+type resourceNames map[v1.ResourceName]struct{}
+
+// of are those that a node offers, in the order of their names.
+func (known resourceNames) of(offered map[v1.ResourceName]int64) (names []v1.ResourceName) {
+	for _, name := range slices.Sorted(maps.Keys(offered)) {
+		if _, has := known[name]; offered[name] == 0 || !has && len(known) >= mostNames {
+			continue
+		}
+		known[name] = struct{}{}
+		names = append(names, name)
+	}
+	return names
+}
+
 // head is what is the same in all requests about one pod.
 type head struct {
 	session, policy string
+	resources       resourceNames
 	pod             []byte
 }
 
@@ -122,14 +142,14 @@ func appendRequest(to []byte, head head, candidates, news []candidate, millis in
 	}
 	to = append(withoutComma(to), `],"told":[`...)
 	for _, one := range news {
-		to = append(appendTold(to, one), ',')
+		to = append(appendTold(to, one, head.resources), ',')
 	}
 	return append(withoutComma(to), "]}}"...)
 }
 
 func withoutComma(text []byte) []byte { return bytes.TrimSuffix(text, []byte(",")) }
 
-func appendTold(to []byte, one candidate) []byte {
+func appendTold(to []byte, one candidate, known resourceNames) []byte {
 	to = append(to, `{"number":`...)
 	to = strconv.AppendInt(to, int64(one.number), 10)
 	to = append(to, `,"name":`...)
@@ -137,15 +157,17 @@ func appendTold(to []byte, one candidate) []byte {
 	to = append(to, `,"generation":`...)
 	to = strconv.AppendInt(to, one.GetGeneration(), 10)
 	to = append(to, `,"state":`...)
-	return append(appendState(to, one), '}')
+	return append(appendState(to, one, known), '}')
 }
 
-func appendState(to []byte, info fwk.NodeInfo) []byte {
+func appendState(to []byte, info fwk.NodeInfo, known resourceNames) []byte {
 	node := info.Node()
+	// Pods may ask for resources that their node has not: anybody can invent them, and no score depends on them.
+	offered := known.of(info.GetAllocatable().GetScalarResources())
 	to = append(to, `{"allocatable":`...)
-	to = appendResource(to, info.GetAllocatable(), int64(info.GetAllocatable().GetAllowedPodNumber()))
+	to = appendResource(to, info.GetAllocatable(), offered, int64(info.GetAllocatable().GetAllowedPodNumber()))
 	to = append(to, `,"requested":`...)
-	to = appendResource(to, info.GetRequested(), int64(len(info.GetPods())))
+	to = appendResource(to, info.GetRequested(), offered, int64(len(info.GetPods())))
 	scored := info.GetNonZeroRequested()
 	to = append(to, `,"scored":{"cpuMilli":`...)
 	to = appendAmount(to, scored.GetMilliCPU())
@@ -173,7 +195,7 @@ func appendState(to []byte, info fwk.NodeInfo) []byte {
 	return append(to, '}')
 }
 
-func appendResource(to []byte, amounts fwk.Resource, pods int64) []byte {
+func appendResource(to []byte, amounts fwk.Resource, extended []v1.ResourceName, pods int64) []byte {
 	to = append(to, `{"cpuMilli":`...)
 	to = appendAmount(to, amounts.GetMilliCPU())
 	to = append(to, `,"memoryBytes":`...)
@@ -183,8 +205,8 @@ func appendResource(to []byte, amounts fwk.Resource, pods int64) []byte {
 	to = append(to, `,"pods":`...)
 	to = appendAmount(to, pods)
 	first := true
-	for name, amount := range amounts.GetScalarResources() {
-		if amount != 0 {
+	for _, name := range extended {
+		if amount := amounts.GetScalarResources()[name]; amount != 0 {
 			to = appendKey(to, &first, `,"extended":{`, string(name))
 			to = appendAmount(to, amount)
 		}
@@ -198,19 +220,19 @@ func appendResource(to []byte, amounts fwk.Resource, pods int64) []byte {
 // appendGPUPods writes the pods that share devices; what they ask for stands in annotations that no sum holds. Anybody
 // who makes a pod writes them: one that asks for no share that there could be has none, and spoils no request.
 func appendGPUPods(to []byte, pods []fwk.PodInfo) []byte {
-	first := true
+	written := 0
 	for _, info := range pods {
 		annotations := info.GetPod().Annotations
 		milli, count, shares := gpuShare(annotations)
-		if !shares {
+		if !shares || written == mostGPUPods {
 			continue
 		}
-		if first {
+		if written == 0 {
 			to = append(to, `,"gpuPods":[{"milli":`...)
 		} else {
 			to = append(to, `,{"milli":`...)
 		}
-		first = false
+		written++
 		to = appendAmount(to, milli)
 		to = append(to, `,"count":`...)
 		to = appendAmount(to, count)
@@ -222,7 +244,7 @@ func appendGPUPods(to []byte, pods []fwk.PodInfo) []byte {
 		to = appendString(to, index)
 		to = append(to, '}')
 	}
-	if !first {
+	if written > 0 {
 		to = append(to, ']')
 	}
 	return to

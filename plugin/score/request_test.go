@@ -1,7 +1,10 @@
 package score
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,8 +17,13 @@ import (
 
 func encodedState(t *testing.T, info fwk.NodeInfo) map[string]any {
 	t.Helper()
+	return stateIn(t, resourceNames{}, info)
+}
+
+func stateIn(t *testing.T, known resourceNames, info fwk.NodeInfo) map[string]any {
+	t.Helper()
 	state := map[string]any{}
-	if err := json.Unmarshal(appendState(nil, info), &state); err != nil {
+	if err := json.Unmarshal(appendState(nil, info, known), &state); err != nil {
 		t.Fatal(err)
 	}
 	return state
@@ -53,6 +61,59 @@ func TestPodsThatShareDevicesAreListed(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+}
+
+// A pod with 257 resources of its own invention had every request about its node refused.
+func TestResourcesThatTheNodeHasNotAreNotWritten(t *testing.T) {
+	info, pod := someNodes(1)[0], somePod("a")
+	for i := range 257 {
+		pod.Spec.Containers[0].Resources.Requests[v1.ResourceName(fmt.Sprintf("invented.example/%d", i))] = resource.MustParse("1")
+	}
+	info.AddPodInfo(podInfo(t, pod))
+	got, _ := json.Marshal(extendedIn(encodedState(t, info), "requested"))
+	if string(got) != `{"nvidia.com/gpu":1}` {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestNoMoreResourcesAreWrittenThanASessionKeeps(t *testing.T) {
+	known, nodes, written := resourceNames{}, someNodes(3), map[string]bool{}
+	for n, name := range []string{"a.example/%03d", "b.example/%03d"} {
+		node := nodes[n].Node().DeepCopy()
+		for i := range 200 {
+			node.Status.Allocatable[v1.ResourceName(fmt.Sprintf(name, i))] = resource.MustParse("1")
+		}
+		nodes[n].(*framework.NodeInfo).SetNode(node)
+	}
+	for range 2 { // a node that is told of again has what it had
+		for i, want := range []int{201, 55, 1} {
+			offered := extendedIn(stateIn(t, known, nodes[i]), "allocatable")
+			for name := range offered {
+				written[name] = true
+			}
+			if len(offered) != want || offered["nvidia.com/gpu"] != 8.0 {
+				t.Errorf("node %d: %d, %v", i, len(offered), offered["nvidia.com/gpu"])
+			}
+		}
+	}
+	if len(written) != mostNames {
+		t.Errorf("%d", len(written))
+	}
+}
+
+func TestNoMoreSharesAreWrittenThanTheServiceTakes(t *testing.T) {
+	pod := somePod("a")
+	pod.Annotations = map[string]string{gpuMilli: "1"}
+	var listed []map[string]any
+	text := appendGPUPods(nil, slices.Repeat([]fwk.PodInfo{podInfo(t, pod)}, mostGPUPods+1))
+	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte(`,"gpuPods":`)), &listed); err != nil || len(listed) != mostGPUPods {
+		t.Errorf("%d, %v", len(listed), err)
+	}
+}
+
+func extendedIn(state map[string]any, of string) map[string]any {
+	found, _ := state[of].(map[string]any)["extended"].(map[string]any)
+	return found
 }
 
 func TestWhatIsNobodysBusinessStaysHere(t *testing.T) {
@@ -108,6 +169,6 @@ func BenchmarkRequest(b *testing.B) {
 	for b.Loop() {
 		encoded, _ := encodedPod(pod)
 		candidates := session.numbered(nodes)
-		appendRequest(nil, head{"session", "", encoded}, candidates, candidates[:1], 100)
+		appendRequest(nil, head{"session", "", session.resources, encoded}, candidates, candidates[:1], 100)
 	}
 }

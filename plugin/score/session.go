@@ -11,6 +11,7 @@ import (
 
 const (
 	mostStates   = 500    // that one request brings: a new service learns a large cluster in several
+	fewestStates = 50     // that it brings at least, where there are as many, to a service that takes long
 	mostNumbered = 50_000 // nodes of a session that the service keeps; nodes come and go
 	never        = -1     // no generation
 	unnumbered   = -1
@@ -22,12 +23,14 @@ const (
 //
 // One caller at a time.
 type session struct {
-	client  *client
-	policy  string
-	onSent  func(states int)
-	id      string
-	numbers map[string]int32 // by name; replaced, never written to: scores of pods are looked up by it
-	told    []int64          // generations by number
+	client    *client
+	policy    string
+	onSent    func(states int)
+	id        string
+	numbers   map[string]int32 // by name; replaced, never written to: scores of pods are looked up by it
+	told      []int64          // generations by number
+	resources resourceNames    // that the service was told of
+	atOnce    int              // states that the next request may bring
 }
 
 // candidate is a node that the pod may go to.
@@ -37,13 +40,13 @@ type candidate struct {
 }
 
 func newSession(client *client, policy string, onSent func(int)) *session {
-	begun := &session{client: client, policy: policy, onSent: onSent}
+	begun := &session{client: client, policy: policy, onSent: onSent, atOnce: mostStates}
 	begun.begin()
 	return begun
 }
 
 func (s *session) begin() {
-	s.id, s.numbers, s.told = string(uuid.NewUUID()), nil, nil
+	s.id, s.numbers, s.told, s.resources = string(uuid.NewUUID()), nil, nil, resourceNames{}
 }
 
 // scores asks about all candidates of a pod, and once more when the service says that it has forgotten some. The deadline
@@ -56,6 +59,7 @@ func (s *session) scores(ctx context.Context, pod []byte, uid string, nodes []fw
 			return nil, problem
 		}
 		if scores != nil {
+			s.atOnce = mostStates
 			return s.byNumber(candidates, scores), nil
 		}
 		for number := range s.told {
@@ -69,11 +73,11 @@ func (s *session) scores(ctx context.Context, pod []byte, uid string, nodes []fw
 func (s *session) attempt(ctx context.Context, pod []byte, uid string, candidates []candidate) ([]int8, *fallback) {
 	for {
 		news := s.news(candidates)
-		if len(news) <= mostStates {
+		if len(news) <= s.atOnce {
 			return s.request(ctx, pod, uid, candidates, news)
 		}
 		// What a request taught holds, also when the deadline passes before the last one: the next pod goes on from here.
-		part := news[:mostStates]
+		part := news[:s.atOnce]
 		if scores, problem := s.request(ctx, pod, uid, part, part); scores == nil {
 			return nil, problem
 		}
@@ -82,8 +86,11 @@ func (s *session) attempt(ctx context.Context, pod []byte, uid string, candidate
 
 func (s *session) request(ctx context.Context, pod []byte, uid string, candidates, news []candidate) ([]int8, *fallback) {
 	s.onSent(len(news))
-	body := appendRequest(nil, head{s.id, s.policy, pod}, candidates, news, remaining(ctx).Milliseconds())
+	body := appendRequest(nil, head{s.id, s.policy, s.resources, pod}, candidates, news, remaining(ctx).Milliseconds())
 	answer, problem := s.client.ask(ctx, body, mostBytes(len(candidates)))
+	if problem != nil && problem.reason == late && len(news) > fewestStates {
+		s.atOnce = max(len(news)/2, fewestStates) // the same again would be late again: no pod would ever be scored
+	}
 	if answer == nil {
 		return nil, problem
 	}

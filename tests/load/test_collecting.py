@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from kube.servers import a_client, until
 from pilotage.kernels.features import LOAD_CPU, NODE_FEATURES
+from pilotage.kube.cache import ClusterCache
 from pilotage.load.collecting import Collector
 from pilotage.load.columns import LoadColumns
 from pilotage.load.settings import LoadSettings
@@ -71,6 +72,42 @@ def test_queries_are_as_many_whatever_the_number_of_nodes_and_pods(nodes: int) -
                 for _ in range(50):  # decisions about pods
                     collector.columns.fill(table, node_NF)
             assert sorted(asked) == sorted(settings.query(measure) for measure in settings.queries)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("hanging", [("cpu", "memory"), ("memory",)])
+def test_what_goes_stale_while_prometheus_hangs_goes_neutral_at_once(hanging: tuple[str, ...]) -> None:
+    """Queries wait for their time limits one after another: policies saw old values until the last was over."""
+    hangs, waiting = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        if hangs.is_set() and (await request.post())["query"] in hanging:
+            waiting.set()
+            await asyncio.sleep(60)
+        return an_answer({"a": 0.5, "b": 0.25})
+
+    async def run() -> None:
+        async with a_client(answer) as client:
+            clock, cache = VirtualClock(), ClusterCache()
+            queries = {measure: measure for measure in ("cpu", "memory")}
+            settings = LoadSettings(client.access.server, queries, interval_seconds=10.0, timeout_seconds=60.0)
+            columns = LoadColumns(settings, clock)
+            cache.measured = columns.fill
+            cache.set_nodes([Node(name, 4000, 2**33) for name in "ab"])
+            collector = Collector(columns, clock, CollectorRegistry(), cache.measure)
+
+            def seen(measure: str) -> list[float]:
+                return list(cache.node_NF[:, NODE_FEATURES.index(f"load_{measure}")])
+
+            async with collector.running():
+                await until(lambda: seen("cpu") == seen("memory") == [0.5, 0.25], "policies see measurements")
+                hangs.set()
+                clock.seconds += settings.interval_seconds
+                await until(waiting.is_set, "the next round waits for an answer")
+                clock.seconds += settings.stale_seconds
+                await until(lambda: seen("memory") == [0.0, 0.0], "what is stale is neutral while the round goes on")
+                assert not collector.problems
 
     asyncio.run(run())
 

@@ -102,7 +102,8 @@ def test_what_cannot_be_taken_in_makes_the_view_unreliable_until_all_is_listed_a
 def test_addresses_are_those_of_nodes_that_are_there() -> None:
     async def check(server: Server, cluster: Following, clock: VirtualClock) -> None:
         node = a_node("node-b")
-        node["status"]["addresses"] = [{"type": "InternalIP", "address": "10.0.0.7"}]
+        kinds = [("Hostname", "node-b"), ("InternalIP", "10.0.0.7"), ("InternalIP", "fd00::7")]  # the first one counts
+        node["status"]["addresses"] = [{"type": kind, "address": address} for kind, address in kinds]
         node["metadata"]["resourceVersion"] = "3"
         await server.say({"type": "ADDED", "object": node}, "nodes")
         await until(lambda: cluster.addresses == {"node-b": "10.0.0.7"}, "it has an address")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +17,13 @@ from pilotage.kube.podview import PodView
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
 from pilotage.model.workload import PodShape
+from pilotage.policies.api import WorkloadMix
 from pilotage.policies.registry import find_policy
+from pilotage.serving import run
 from pilotage.serving.offered import Offered
 from pilotage.serving.run import Settings
 from pilotage.serving.scoring import Scoring
+from pilotage.serving.warming import warmed
 from serving.services import a_question, a_service, a_state, ask, post, read, reload
 
 POLICY = """
@@ -68,6 +73,31 @@ def test_a_policy_that_cannot_be_read_leaves_the_old_one(tmp_path: Path) -> None
         assert not reload(serving)
         status, answer = asyncio.run(post(f"http://127.0.0.1:{serving.port}/v1/score", asked))
     assert (status, answer["policy"]) == (200, "mine@1")
+
+
+def test_of_two_reloads_close_together_the_later_reading_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first takes longer to get ready: it ended last, with what had been on disk before, under the same edition."""
+    path, began, may_end = tmp_path / "mine.py", threading.Event(), threading.Event()
+    path.write_text(POLICY.format(version=1, sign=1))
+
+    def waiting(offered: Offered, mix: WorkloadMix | None) -> Offered:
+        if offered.names == ["mine@2"]:
+            began.set()
+            assert may_end.wait(60)
+        return warmed(offered, mix)
+
+    with a_service(Settings(policies=(f"{path}:Mine",), port=0)) as serving, ThreadPoolExecutor() as threads:
+        monkeypatch.setattr(run, "warmed", waiting)
+        path.write_text(POLICY.format(version=2, sign=1))
+        first = threads.submit(reload, serving)
+        assert began.wait(60)
+        path.write_text(POLICY.format(version=3, sign=1))
+        second = threads.submit(reload, serving)
+        wait([second], 1.0)  # it is through, unless it waits for the first
+        may_end.set()
+        assert first.result(60)
+        assert second.result(60)
+        assert (serving.offered.names, serving.offered.edition) == (["mine@3"], 2)
 
 
 SLOW = """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from pilotage.lab.plugin_build import plugin_sources
 from pilotage.serving.run import Serving, Settings
 from serving.services import a_question, a_service, a_small_pod, a_state, ask, read
 
@@ -251,6 +253,20 @@ def test_more_resources_than_any_cluster_has_are_refused(service: Serving) -> No
     ]
     status, answer = ask(service, "/v1/score", a_question(many))
     assert (status, "extended resources" in answer["message"]) == (400, True)
+
+
+def test_as_many_resources_as_the_plugin_tells_of_are_taken(service: Serving) -> None:
+    """Ephemeral storage is one more: the plugin leaves room for it."""
+    extended = {f"x/{i}": 1 for i in range(constant_of_the_plugin("mostNames"))}
+    offered = {"cpuMilli": 1, "ephemeralStorageBytes": 1, "extended": extended}
+    state = {"allocatable": offered, "gpuPods": [{"milli": 1}] * constant_of_the_plugin("mostGPUPods")}
+    assert ask(service, "/v1/score", a_question([{"name": "a", "state": state}]))[0] == 200
+
+
+def constant_of_the_plugin(name: str) -> int:
+    found = re.search(rf"^\t{name} += ([0-9_]+)", (plugin_sources() / "score" / "request.go").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1])
 
 
 def test_a_resource_that_no_node_has_is_named(service: Serving) -> None:

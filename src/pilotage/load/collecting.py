@@ -34,7 +34,7 @@ class Collector:
     registry: CollectorRegistry
     on_change: Callable[[], None] = lambda: None
     problems: dict[str, str] = field(default_factory=dict)  # of the last round, by measure
-    _was_fresh: bool = False
+    _fresh: int = 0  # samples, when they were last looked at
 
     def __post_init__(self) -> None:
         self._queries = Counter(
@@ -59,12 +59,13 @@ class Collector:
         timeout = aiohttp.ClientTimeout(total=settings.timeout_seconds)
         connector = aiohttp.TCPConnector(limit=4, ssl=_tls(settings.authority))
         async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session:
-            task = asyncio.create_task(self._run(session))
+            tasks = [asyncio.create_task(self._run(session)), asyncio.create_task(self._age())]
             try:
                 yield self
             finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, session: aiohttp.ClientSession) -> None:
         while True:
@@ -74,10 +75,15 @@ class Collector:
             except Exception as error:  # columns that nobody fills any more go stale, and this says why
                 self._queries.labels("failed").inc()
                 self.problems["round"] = f"{type(error).__name__}: {error}"[:300]
-            # Columns age between two rounds too: what goes stale must go neutral then, not a round later.
             while (left := self.columns.settings.interval_seconds - (self.clock.now() - began)) > 0:
                 await asyncio.sleep(min(left, 1.0))
-                self._notice_staleness()
+
+    async def _age(self) -> None:
+        """Columns age between two rounds, and while a Prometheus that hangs draws one out: what goes stale must go
+        neutral then, not when the round is over."""
+        while True:
+            await asyncio.sleep(min(1.0, self.columns.settings.stale_seconds))
+            self._notice_staleness()
 
     async def collect(self, session: aiohttp.ClientSession) -> None:
         """One round. What cannot be read stays as it was, and goes stale."""
@@ -95,10 +101,9 @@ class Collector:
         self.on_change()
 
     def _notice_staleness(self) -> None:
-        fresh = self.columns.fresh_nodes()
-        if self._was_fresh and not fresh:
+        before, self._fresh = self._fresh, self.columns.fresh_samples()
+        if self._fresh < before:
             self.on_change()
-        self._was_fresh = fresh > 0
 
     async def _ask(self, session: aiohttp.ClientSession, query: str) -> tuple[dict[str, float], float]:
         settings = self.columns.settings

@@ -6,7 +6,7 @@ columns are 0 and the age is -1: no policy can tell nodes apart by them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -72,12 +72,17 @@ class LoadColumns:
 
     def fresh_nodes(self) -> int:
         """Nodes of which something is known that is not stale."""
+        return len(set(self._fresh()))
+
+    def fresh_samples(self) -> int:
+        """Values that are not stale: one may be while others of its node are not."""
+        return sum(1 for _ in self._fresh())
+
+    def _fresh(self) -> Iterator[str]:
         now = self.clock.now()
-        return len(
-            {
-                node
-                for samples in self.samples.values()
-                for node, sample in samples.items()
-                if now - sample.time <= self.settings.stale_seconds
-            }
+        return (
+            node
+            for samples in self.samples.values()
+            for node, sample in samples.items()
+            if now - sample.time <= self.settings.stale_seconds
         )

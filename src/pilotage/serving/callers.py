@@ -199,6 +199,7 @@ class Sessions:
         session = Session(self.make(addresses), now, addresses)
         if name is not None:
             self._open[name] = session
+            self._open.move_to_end(name)  # where it expired, its place was that of its last use
             while len(self._open) > SESSIONS_KEPT:
                 self._open.popitem(last=False)
         return session

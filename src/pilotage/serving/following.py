@@ -41,6 +41,7 @@ class _LocatingFollower(NodeFollower):
         for entry in (found.get("status") or {}).get("addresses") or ():
             if entry.get("type") == "InternalIP":
                 self.addresses[found["metadata"]["name"]] = entry["address"]
+                return  # of a node with two, the first is its own: the plugin tells that one too
 
 
 @dataclass

@@ -80,6 +80,7 @@ class Serving:
     collector: Collector | None = None
     _warm: bool = False
     _keys: Keys | None = None  # of the port
+    _reloading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -236,7 +237,14 @@ class Serving:
             await asyncio.sleep(1.0)
 
     async def reload(self) -> bool:
-        """Policies, token and keys as they are on disk now; what was there stays when something is wrong with them."""
+        """Policies, token and keys as they are on disk now; what was there stays when something is wrong with them.
+
+        One after another: of two at a time the one that read first could end last, and both would have one edition.
+        """
+        async with self._reloading:
+            return await self._reload()
+
+    async def _reload(self) -> bool:
         try:
             fresh = await asyncio.to_thread(Offered.read, self.settings.policies, self.offered.edition + 1)
             fresh = await asyncio.to_thread(warmed, fresh, self.settings.mix)
