@@ -67,12 +67,12 @@ class Binder:
             return "unknown" if error.status in ASK_AGAIN or error.status >= 500 else "failed"
         except UnreachableError:
             return "unknown"
-        if found["metadata"]["uid"] != pod.uid or "deletionTimestamp" in found["metadata"]:
+        if found["metadata"]["uid"] != pod.uid:
             return "gone"
         there = found["spec"].get("nodeName")
-        if not there:
-            return "failed"
-        return "bound" if there == node else "elsewhere"
+        if there:  # also while it is being deleted: it keeps its room there until it has ended
+            return "bound" if there == node else "elsewhere"
+        return "gone" if "deletionTimestamp" in found["metadata"] else "failed"
 
     async def tell_bound(self, pod: PodView, node: str) -> None:
         note = f"Successfully assigned {pod.key} to {node}"

@@ -1,0 +1,68 @@
+"""What is written about pods, and what is made of the answers: bindings, conditions, evictions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from kube.objects import a_node, a_pod
+from kube.servers import a_client, until
+from pilotage.kube.binding import Binder
+from pilotage.kube.podview import read_pod
+from pilotage.model.clock import VirtualClock
+from scheduler.apiserver import FakeServer, refused, scheduling
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), 60))
+
+
+@pytest.mark.parametrize(
+    ("uid", "node", "deleting", "result"),
+    [
+        ("uid-a", "n0", False, "bound"),
+        ("uid-a", "n0", True, "bound"),
+        ("uid-a", "n1", True, "elsewhere"),
+        ("uid-a", "", False, "failed"),
+        ("uid-a", "", True, "gone"),
+        ("another", "n0", False, "gone"),
+    ],
+)
+def test_what_a_pod_tells_of_its_binding(uid: str, node: str, deleting: bool, result: str) -> None:
+    async def test() -> None:
+        server = FakeServer()
+        found = a_pod("a", node=node)
+        found["metadata"] |= {"uid": uid, **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {})}
+        server.put("pods", found)
+        async with a_client(server.answer) as client:
+            binder = Binder(client, VirtualClock(), "test")
+            assert await binder.look_up(read_pod(a_pod("a")), "n0") == result
+
+    run(test)
+
+
+def test_the_room_of_a_pod_that_was_bound_and_is_being_deleted_stays_taken() -> None:
+    """The reply was lost and the watch has told nothing yet: its room was given to the next pod."""
+
+    async def test() -> None:
+        server = FakeServer(a_node("n0", "2"))
+
+        def deleted_meanwhile(request: web.Request) -> web.Response | None:
+            if not request.path.endswith("/binding"):
+                return None
+            server.silent = True
+            server.change("a", lambda pod: pod["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
+            return refused(504)
+
+        server.after = deleted_meanwhile
+        async with scheduling(server) as (scheduler, _):
+            server.make("a", requests={"cpu": "2"})
+            await until(lambda: server.count("POST binding") == 1, "it is bound")
+            await until(lambda: scheduler.queue.get("uid-a") is None, "it is known what became of it")
+            assert scheduler.cache.state.assumed("uid-a")
+
+    run(test)
