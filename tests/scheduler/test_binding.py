@@ -12,6 +12,7 @@ from aiohttp import web
 from kube.objects import a_node, a_pod
 from kube.servers import a_client, until
 from pilotage.kube.binding import Binder
+from pilotage.kube.lease import NotLeadingError
 from pilotage.kube.podview import read_pod
 from pilotage.model.clock import VirtualClock
 from scheduler.apiserver import FakeServer, refused, scheduling
@@ -64,5 +65,26 @@ def test_the_room_of_a_pod_that_was_bound_and_is_being_deleted_stays_taken() -> 
             await until(lambda: server.count("POST binding") == 1, "it is bound")
             await until(lambda: scheduler.queue.get("uid-a") is None, "it is known what became of it")
             assert scheduler.cache.state.assumed("uid-a")
+
+    run(test)
+
+
+@pytest.mark.parametrize("news", [True, False])
+def test_who_does_not_lead_tells_nobody_that_a_pod_does_not_fit(news: bool) -> None:
+    """Whoever leads now may have placed it; autoscalers act on what is told."""
+
+    def lost() -> None:
+        raise NotLeadingError("the lease was lost")
+
+    async def test() -> None:
+        server = FakeServer()
+        server.make("a")
+        found = a_pod("a")
+        if not news:
+            found["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": "no room"}]
+        async with a_client(server.answer) as client:
+            with pytest.raises(NotLeadingError):
+                await Binder(client, VirtualClock(), "test", lost).tell_unschedulable(read_pod(found), "no room")
+        assert (server.message("a"), server.events) == ("", [])
 
     run(test)

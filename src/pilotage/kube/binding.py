@@ -90,15 +90,12 @@ class Binder:
                 "lastTransitionTime": timestamp(self.clock.wall()),
             }
             body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-            await self.client.patch(f"{_path(pod)}/status", body, STRATEGIC_PATCH)
-        await self._event(pod, "Warning", "FailedScheduling", "Scheduling", message)
+            await self._patch_status(pod, body)
+        await self._event(pod, "Warning", "FailedScheduling", "Scheduling", message, before_send=self.may_write)
 
     async def nominate(self, pod: PodView, node: str) -> None:
         """Tells everybody that room is being made for the pod there; an empty node takes it back."""
-        body = {"status": {"nominatedNodeName": node or None}}
-        await self.client.request(
-            "PATCH", f"{_path(pod)}/status", body=body, content_type=STRATEGIC_PATCH, before_send=self.may_write
-        )
+        await self._patch_status(pod, {"status": {"nominatedNodeName": node or None}})
 
     async def evict(self, pod: PodView, why: str) -> bool:
         """Tells a pod to go, by the API that counts disruption budgets. False: a budget does not allow it (now)."""
@@ -120,7 +117,21 @@ class Binder:
         await self._event(pod, "Normal", "Preempted", "Preempting", why)
         return True
 
-    async def _event(self, pod: PodView, kind: str, reason: str, action: str, note: str) -> None:
+    async def _patch_status(self, pod: PodView, body: Json) -> None:
+        await self.client.request(
+            "PATCH", f"{_path(pod)}/status", body=body, content_type=STRATEGIC_PATCH, before_send=self.may_write
+        )
+
+    async def _event(
+        self,
+        pod: PodView,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        *,
+        before_send: Callable[[], None] | None = None,
+    ) -> None:
         self._events += 1
         moment = self.clock.wall()
         body = {
@@ -145,7 +156,8 @@ class Binder:
             "note": note[:NOTE_LIMIT],
             "type": kind,
         }
-        await self.client.create(f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events", body)
+        path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
+        await self.client.request("POST", path, body=body, before_send=before_send)
 
 
 def _path(pod: PodView) -> str:
