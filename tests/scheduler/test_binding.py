@@ -12,6 +12,7 @@ from aiohttp import web
 from kube.objects import a_node, a_pod
 from kube.servers import a_client, until
 from pilotage.kube.binding import Binder
+from pilotage.kube.errors import KubeError
 from pilotage.kube.lease import NotLeadingError
 from pilotage.kube.podview import read_pod
 from pilotage.model.clock import VirtualClock
@@ -86,5 +87,54 @@ def test_who_does_not_lead_tells_nobody_that_a_pod_does_not_fit(news: bool) -> N
             with pytest.raises(NotLeadingError):
                 await Binder(client, VirtualClock(), "test", lost).tell_unschedulable(read_pod(found), "no room")
         assert (server.message("a"), server.events) == ("", [])
+
+    run(test)
+
+
+def evicting(answer: web.Response) -> FakeServer:
+    """A server that answers evictions so."""
+    server = FakeServer()
+    server.make("a", node="n0", schedulerName="another")
+    server.before = lambda request: answer if request.path.endswith("/eviction") else None
+    return server
+
+
+async def evicted(server: FakeServer, said: list[str]) -> bool:
+    async with a_client(server.answer) as client:
+        binder = Binder(client, VirtualClock(), "test", on_problem=said.append)
+        return await binder.evict(read_pod(server.objects["pods"]["default/a"]), "Preempted by pod b")
+
+
+def test_a_budget_may_keep_a_pod_and_a_busy_server_is_no_budget() -> None:
+    """Both answer 429."""
+    status = {"kind": "Status", "reason": "TooManyRequests", "details": {"causes": [{"reason": "DisruptionBudget"}]}}
+
+    async def test() -> None:
+        assert not await evicted(evicting(web.json_response(status, status=429)), [])
+        with pytest.raises(KubeError, match="429"):
+            await evicted(evicting(web.Response(text="Too many requests, please try again later.", status=429)), [])
+
+    run(test)
+
+
+def test_the_event_of_a_pod_that_is_told_to_go_names_who_told_it() -> None:
+    async def test() -> None:
+        server = evicting(web.json_response({}, status=201))
+        assert await evicted(server, [])
+        assert [event["reportingController"] for event in server.events] == ["pilotage-scheduler"]
+
+    run(test)
+
+
+def test_a_pod_whose_event_was_refused_goes_all_the_same() -> None:
+    """Its namespace may be ending. It counted as one that stays, and others were told to go in its place."""
+
+    async def test() -> None:
+        server, said = evicting(web.json_response({}, status=201)), list[str]()
+        told = server.before
+        server.before = lambda request: refused(403) if request.path.endswith("/events") else told(request)
+        assert await evicted(server, said)
+        assert len(said) == 1
+        assert said[0].startswith("default/a was told to go, but not why: ")
 
     run(test)

@@ -15,6 +15,8 @@ Result = Literal["bound", "elsewhere", "gone", "failed", "unknown"]
 
 ASK_AGAIN = (401, 429)  # says nothing about the pod: a token that is being replaced, a busy server
 NOTE_LIMIT = 1024  # characters of an event's note
+BUDGET = "DisruptionBudget"  # the cause of a refused eviction
+REPORTER = "pilotage-scheduler"  # of events about pods that another scheduler may have placed
 
 
 @dataclass
@@ -25,6 +27,7 @@ class Binder:
     clock: Clock
     instance: str  # of this process, for events
     may_write: Callable[[], None] = lambda: None  # raises when this process does not lead any more
+    on_problem: Callable[[str], None] = lambda text: None
     _events: int = 0
 
     async def bind(self, pod: PodView, node: str, devices: int, annotations: dict[str, str] | None = None) -> Result:
@@ -111,10 +114,13 @@ class Binder:
         except KubeError as error:
             if error.status in (404, 409):  # it is gone, or another of that name is there
                 return True
-            if error.status == 429:
+            if error.status == 429 and BUDGET in error.causes:  # else the server is busy
                 return False
             raise
-        await self._event(pod, "Normal", "Preempted", "Preempting", why)
+        try:
+            await self._event(pod, "Normal", "Preempted", "Preempting", why, reporter=REPORTER)
+        except (KubeError, UnreachableError) as error:  # it goes all the same
+            self.on_problem(f"{pod.key} was told to go, but not why: {error}")
         return True
 
     async def _patch_status(self, pod: PodView, body: Json) -> None:
@@ -130,6 +136,7 @@ class Binder:
         action: str,
         note: str,
         *,
+        reporter: str = "",
         before_send: Callable[[], None] | None = None,
     ) -> None:
         self._events += 1
@@ -142,7 +149,7 @@ class Binder:
                 "namespace": pod.namespace,
             },
             "eventTime": timestamp(moment, micro=True),
-            "reportingController": pod.scheduler,
+            "reportingController": reporter or pod.scheduler,
             "reportingInstance": self.instance,
             "action": action,
             "reason": reason,

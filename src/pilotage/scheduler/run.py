@@ -93,7 +93,7 @@ class Scheduler:
         self.cycle = Cycle(self.cache, dict(self.profiles), settings.seed, self.gangs.around)
         self.mixture, self.readying = Mixture(self.cache, settings.mix), Readying(self.on_problem)
         check = self.lease.check if self.lease is not None else lambda: None
-        binder = Binder(self.client, self.clock, settings.instance, check)
+        binder = Binder(self.client, self.clock, settings.instance, check, self.on_problem)
         self.tasks = Tasks()
         self.reports = Reports(binder, self.queue, self.tasks, self.on_problem)
         self.bindings = Bindings(
