@@ -148,6 +148,21 @@ def test_a_plugin_is_asked_once_until_its_token_ends(tmp_path: Path) -> None:
     assert (tmp_path / "asked").read_text().count("asked") == 3
 
 
+def test_a_plugin_is_asked_once_for_requests_that_come_together(tmp_path: Path) -> None:
+    """Twenty of them started it twenty times. One that is given up does not take the answer from the others."""
+    tokens = plugin(tmp_path, f"sleep 0.2; {credential('secret', '2099-01-01T00:00:00Z')}", VirtualClock())
+
+    async def ask() -> list[str]:
+        impatient = asyncio.create_task(tokens.token())
+        others = [asyncio.create_task(tokens.token()) for _ in range(20)]
+        await asyncio.sleep(0.05)
+        impatient.cancel()
+        return await asyncio.gather(*others)
+
+    assert asyncio.run(ask()) == ["secret"] * 20
+    assert (tmp_path / "asked").read_text().count("asked") == 1
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [("exit 3", "ended with code 3"), ("echo secret", "no ExecCredential"), ("echo '{}'", "no ExecCredential")],

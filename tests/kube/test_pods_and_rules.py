@@ -77,6 +77,13 @@ def test_while_a_pod_is_resized_the_larger_amount_counts() -> None:
     assert (shape.cpu_milli, shape.memory_bytes) == (2000, 4 * 2**30)
 
 
+def test_while_a_sidecar_is_resized_the_larger_amount_counts() -> None:
+    sidecar = {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}
+    found = a_pod("a", node="n", requests={"cpu": "1"}, initContainers=[sidecar])
+    found["status"]["initContainerStatuses"] = [{"name": "side", "allocatedResources": {"cpu": "3"}}]
+    assert read_pod(found).shape.cpu_milli == 4000
+
+
 @pytest.mark.parametrize(
     ("more", "group"),
     [

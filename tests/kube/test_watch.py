@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 
 import orjson
+import pytest
 from aiohttp import web
 
 from kube.servers import a_client, until
 from pilotage.kube.client import Json
-from pilotage.kube.watch import Informer
+from pilotage.kube.watch import IDLE_SECONDS, Informer
 
 
 @dataclass
@@ -40,6 +42,7 @@ class Scripted:
     lists: list[tuple[list[str], int]]
     watches: list[list[bytes]]
     asked_from: list[str] = field(default_factory=list)
+    seconds: set[str] = field(default_factory=set)  # that watches asked for
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if "watch" not in request.query:
@@ -47,6 +50,7 @@ class Scripted:
             items = [{"metadata": {"name": name, "resourceVersion": "1"}} for name in names]
             return web.json_response({"items": items, "metadata": {"resourceVersion": str(version)}})
         self.asked_from.append(request.query["resourceVersion"])
+        self.seconds.add(request.query["timeoutSeconds"])
         stream = web.StreamResponse()
         await stream.prepare(request)
         if not self.watches:
@@ -98,6 +102,49 @@ def test_what_is_no_event_is_waited_out() -> None:
     assert noted.told == [("listed", ["a"]), ("changed", "b")]
     assert informer.faults == 1
     assert script.asked_from[:2] == ["5", "5"]
+
+
+def error(code: int) -> bytes:
+    return orjson.dumps({"type": "ERROR", "object": {"code": code, "message": "something"}}) + b"\n"
+
+
+@pytest.mark.parametrize("watch", [[], [error(410)]], ids=["ends", "expired"])
+def test_watches_that_end_at_once_are_not_begun_again_without_a_pause(watch: list[bytes]) -> None:
+    """There were a thousand in a second."""
+    script = Scripted([(["a"], 5)] * 10_000, [watch] * 10_000)
+
+    async def run() -> None:
+        async with a_client(script.answer) as client:
+            task = asyncio.create_task(Informer(client, "/api/v1/things", Noted()).run())
+            await asyncio.sleep(1)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+    assert 2 <= len(script.asked_from) <= 4  # at 0, 0.1, 0.3 and 0.7 s
+
+
+def test_a_watch_that_told_something_goes_on_at_once() -> None:
+    script = Scripted([(["a"], 5)], [[event("ADDED", "b", version)] for version in range(6, 106)])
+    began = time.monotonic()
+    followed(script, 101)
+    assert time.monotonic() - began < 5  # a pause after each would take ten seconds
+
+
+def test_a_watch_that_tells_one_error_after_another_means_listing_again() -> None:
+    """An event that the server cannot decode is the next one of this version for ever."""
+    script = Scripted([(["a"], 5), (["c"], 50)], [[error(500)], [error(500)], [error(500)], []])
+    noted, informer = followed(script, 2)
+    assert noted.told == [("listed", ["a"]), ("listed", ["c"])]
+    assert script.asked_from[:4] == ["5", "5", "5", "50"]
+    assert informer.faults == 3
+
+
+def test_the_server_ends_a_quiet_watch_before_it_is_taken_for_dead() -> None:
+    """Kinds where nothing happens get no bookmarks: their watches were faults every two minutes."""
+    script = Scripted([(["a"], 5)], [[event("ADDED", "b", 6)]])
+    followed(script, 2)
+    assert all(float(seconds) < IDLE_SECONDS for seconds in script.seconds)
 
 
 @dataclass

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import pytest
 from aiohttp import web
 
 from kube.servers import a_client
 from pilotage.kube.client import Client, Json
-from pilotage.kube.lease import Lease, LeaseSettings, NotLeadingError
+from pilotage.kube.lease import Lease, LeaseSettings, NotLeadingError, identity_start, own_identity
 from pilotage.model.clock import VirtualClock
 from pilotage.model.errors import InputError
 
@@ -109,3 +110,18 @@ def test_a_server_with_trouble_ends_leading_no_sooner_than_the_time() -> None:
 def test_times_that_make_no_sense() -> None:
     with pytest.raises(InputError, match="retry < renew < lease"):
         LeaseSettings(lease_seconds=5.0).check()
+
+
+def test_processes_with_the_same_host_name_and_number_do_not_both_lead() -> None:
+    """Containers that share the name of their host are process 1 of it each: the lease was renewed by both."""
+
+    async def run() -> None:
+        store, clock = Store(), VirtualClock()
+        async with a_client(store.answer) as client:
+            leases = [held(client, own_identity(), clock) for _ in range(2)]
+            for lease in leases:
+                assert lease.identity.startswith(identity_start(os.getpid()))
+                await lease.attempt(client)
+            assert [lease.leads for lease in leases] == [True, False]
+
+    asyncio.run(run())

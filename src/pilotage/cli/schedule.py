@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import signal
-import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -115,6 +113,7 @@ def schedule(
 
     import uvloop
 
+    from pilotage.kube.lease import own_identity
     from pilotage.kube.selectors import read_label_selector
     from pilotage.scheduler.endpoint import EndpointSettings
     from pilotage.scheduler.run import Settings
@@ -123,11 +122,10 @@ def schedule(
     if learn is not None:
         check_learning(policies)
     start = (profile or [""])[0].partition("=")[2]
-    identity = f"{socket.gethostname()}-{os.getpid()}"
     settings = Settings(
         seed=seed,
         mix=_mix(pods, trace),
-        instance=identity,
+        instance=own_identity(),
         explain=explain,
         pool=read_label_selector(pool, "--node-selector") if pool is not None else None,
         preempt=preempt,

@@ -15,6 +15,8 @@ Result = Literal["bound", "elsewhere", "gone", "failed", "unknown"]
 
 ASK_AGAIN = (401, 429)  # says nothing about the pod: a token that is being replaced, a busy server
 NOTE_LIMIT = 1024  # characters of an event's note
+BUDGET = "DisruptionBudget"  # the cause of a refused eviction
+REPORTER = "pilotage-scheduler"  # of events about pods that another scheduler may have placed
 
 
 @dataclass
@@ -25,6 +27,7 @@ class Binder:
     clock: Clock
     instance: str  # of this process, for events
     may_write: Callable[[], None] = lambda: None  # raises when this process does not lead any more
+    on_problem: Callable[[str], None] = lambda text: None
     _events: int = 0
 
     async def bind(self, pod: PodView, node: str, devices: int, annotations: dict[str, str] | None = None) -> Result:
@@ -67,12 +70,12 @@ class Binder:
             return "unknown" if error.status in ASK_AGAIN or error.status >= 500 else "failed"
         except UnreachableError:
             return "unknown"
-        if found["metadata"]["uid"] != pod.uid or "deletionTimestamp" in found["metadata"]:
+        if found["metadata"]["uid"] != pod.uid:
             return "gone"
         there = found["spec"].get("nodeName")
-        if not there:
-            return "failed"
-        return "bound" if there == node else "elsewhere"
+        if there:  # also while it is being deleted: it keeps its room there until it has ended
+            return "bound" if there == node else "elsewhere"
+        return "gone" if "deletionTimestamp" in found["metadata"] else "failed"
 
     async def tell_bound(self, pod: PodView, node: str) -> None:
         note = f"Successfully assigned {pod.key} to {node}"
@@ -90,15 +93,12 @@ class Binder:
                 "lastTransitionTime": timestamp(self.clock.wall()),
             }
             body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-            await self.client.patch(f"{_path(pod)}/status", body, STRATEGIC_PATCH)
-        await self._event(pod, "Warning", "FailedScheduling", "Scheduling", message)
+            await self._patch_status(pod, body)
+        await self._event(pod, "Warning", "FailedScheduling", "Scheduling", message, before_send=self.may_write)
 
     async def nominate(self, pod: PodView, node: str) -> None:
         """Tells everybody that room is being made for the pod there; an empty node takes it back."""
-        body = {"status": {"nominatedNodeName": node or None}}
-        await self.client.request(
-            "PATCH", f"{_path(pod)}/status", body=body, content_type=STRATEGIC_PATCH, before_send=self.may_write
-        )
+        await self._patch_status(pod, {"status": {"nominatedNodeName": node or None}})
 
     async def evict(self, pod: PodView, why: str) -> bool:
         """Tells a pod to go, by the API that counts disruption budgets. False: a budget does not allow it (now)."""
@@ -114,13 +114,31 @@ class Binder:
         except KubeError as error:
             if error.status in (404, 409):  # it is gone, or another of that name is there
                 return True
-            if error.status == 429:
+            if error.status == 429 and BUDGET in error.causes:  # else the server is busy
                 return False
             raise
-        await self._event(pod, "Normal", "Preempted", "Preempting", why)
+        try:
+            await self._event(pod, "Normal", "Preempted", "Preempting", why, reporter=REPORTER)
+        except (KubeError, UnreachableError) as error:  # it goes all the same
+            self.on_problem(f"{pod.key} was told to go, but not why: {error}")
         return True
 
-    async def _event(self, pod: PodView, kind: str, reason: str, action: str, note: str) -> None:
+    async def _patch_status(self, pod: PodView, body: Json) -> None:
+        await self.client.request(
+            "PATCH", f"{_path(pod)}/status", body=body, content_type=STRATEGIC_PATCH, before_send=self.may_write
+        )
+
+    async def _event(
+        self,
+        pod: PodView,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        *,
+        reporter: str = "",
+        before_send: Callable[[], None] | None = None,
+    ) -> None:
         self._events += 1
         moment = self.clock.wall()
         body = {
@@ -131,7 +149,7 @@ class Binder:
                 "namespace": pod.namespace,
             },
             "eventTime": timestamp(moment, micro=True),
-            "reportingController": pod.scheduler,
+            "reportingController": reporter or pod.scheduler,
             "reportingInstance": self.instance,
             "action": action,
             "reason": reason,
@@ -145,7 +163,8 @@ class Binder:
             "note": note[:NOTE_LIMIT],
             "type": kind,
         }
-        await self.client.create(f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events", body)
+        path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
+        await self.client.request("POST", path, body=body, before_send=before_send)
 
 
 def _path(pod: PodView) -> str:

@@ -221,8 +221,16 @@ def _checked(status: int, content: bytes) -> Json:
     if not isinstance(answer, dict):
         raise KubeError(status, "NotJSON", content[:200].decode("utf-8", "replace"))
     if status >= 300:
-        raise KubeError(status, str(answer.get("reason") or ""), str(answer.get("message") or "")[:1000])
+        message = str(answer.get("message") or "")[:1000]
+        raise KubeError(status, str(answer.get("reason") or ""), message, _causes(answer.get("details")))
     return answer
+
+
+def _causes(details: object) -> tuple[str, ...]:
+    """Of a Status. Whoever answers in the place of an API server may send anything."""
+    causes = details.get("causes") if isinstance(details, dict) else None
+    named = [one.get("reason") for one in causes if isinstance(one, dict)] if isinstance(causes, list) else []
+    return tuple(reason for reason in named if isinstance(reason, str))
 
 
 async def _lines(stream: Stream) -> AsyncGenerator[list[bytes], None]:

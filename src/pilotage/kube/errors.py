@@ -6,11 +6,12 @@ from pilotage.model.errors import PilotageError
 
 
 class KubeError(PilotageError):
-    """The API server refused a request. `reason` is the machine-readable word of its Status, such as NotFound."""
+    """The API server refused a request. `reason` is the machine-readable word of its Status, such as NotFound, `causes`
+    are those of its details, such as DisruptionBudget."""
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    def __init__(self, status: int, reason: str, message: str, causes: tuple[str, ...] = ()) -> None:
         super().__init__(f"the API server answered {status} {reason}: {message}" if message else f"{status} {reason}")
-        self.status, self.reason = status, reason
+        self.status, self.reason, self.causes = status, reason, causes
 
 
 class UnreachableError(PilotageError):

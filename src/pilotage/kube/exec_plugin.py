@@ -34,12 +34,22 @@ class ExecPlugin:
     _token: str = field(default="", repr=False)
     _ends: datetime | None = None
     _asked: bool = False
+    _calls: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = field(default_factory=dict, repr=False)
 
     async def token(self, *, renew: bool = False) -> str:
         ending = self._ends is not None and (self._ends - self.clock.wall()).total_seconds() < EARLY_SECONDS
         if renew or ending or not self._asked:
-            await self._ask()
+            await self._ask_once()
         return self._token
+
+    async def _ask_once(self) -> None:
+        """One call for all that need it meanwhile, in each loop: the lease is renewed in one of its own."""
+        loop = asyncio.get_running_loop()
+        call = self._calls.get(loop)
+        if call is None:
+            call = self._calls[loop] = loop.create_task(self._ask())
+            call.add_done_callback(lambda _: self._calls.pop(loop, None))
+        await asyncio.shield(call)  # who is cancelled leaves it to the others
 
     async def _ask(self) -> None:
         spec = {"apiVersion": self.version, "kind": "ExecCredential", "spec": {"interactive": False}}

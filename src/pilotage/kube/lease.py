@@ -8,6 +8,9 @@ the machine or the process is paused; `check` says so, and is asked just before 
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +20,16 @@ from pilotage.kube.client import Client, Json
 from pilotage.kube.errors import EndedError, KubeError, UnreachableError
 from pilotage.model.clock import Clock, timestamp
 from pilotage.model.errors import InputError, PilotageError
+
+
+def own_identity() -> str:
+    """Of this process and of no other: containers that share a host name may each be process 1 of it."""
+    return identity_start(os.getpid()) + secrets.token_hex(4)
+
+
+def identity_start(pid: int) -> str:
+    """What the identity of a process of this machine begins with."""
+    return f"{socket.gethostname()}-{pid}-"
 
 
 class NotLeadingError(PilotageError):

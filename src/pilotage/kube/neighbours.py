@@ -91,7 +91,9 @@ class Neighbourhood:
         if not self.priorities[priority]:
             del self.priorities[priority]
         self.repelling.pop(uid, None)
-        self.ports.get(node, {}).pop(uid, None)
+        ports = self.ports.get(node, {})
+        if ports.pop(uid, None) is not None and not ports:
+            del self.ports[node]
         self.mounts.remove(uid)
 
     def labels(self, n: int) -> dict[str, str]:

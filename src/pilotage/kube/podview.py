@@ -141,11 +141,14 @@ def _seconds(timestamp: str) -> float:
 
 def _shape(spec: Json, status: Json, annotations: dict[str, str]) -> tuple[PodShape, str, tuple[str, ...]]:
     containers = [_reduced(container) for container in spec.get("containers") or ()]
-    _raise_to_resized(containers, spec, status)
+    started = [_reduced(container) for container in spec.get("initContainers") or ()]
+    if spec.get("nodeName"):
+        _raise_to_resized(containers, spec.get("containers"), status.get("containerStatuses"))
+        _raise_to_resized(started, spec.get("initContainers"), status.get("initContainerStatuses"))
     what: dict[str, Any] = {key: spec[key] for key in _SPEC_KEYS if spec.get(key)}
     what["containers"] = containers
-    if spec.get("initContainers"):
-        what["initContainers"] = [_reduced(container) for container in spec["initContainers"]]
+    if started:
+        what["initContainers"] = started
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity")
     if node_affinity:
         what["affinity"] = {"nodeAffinity": node_affinity}
@@ -192,12 +195,10 @@ def _field(value: object, path: str) -> Field:
     return Field(value, "the pod", 1, 1, path)
 
 
-def _raise_to_resized(containers: list[Json], spec: Json, status: Json) -> None:
+def _raise_to_resized(containers: list[Json], wanted_by: list[Json] | None, told: list[Json] | None) -> None:
     """While a pod is being resized, the largest of what is wanted, allocated and in use counts."""
-    if not spec.get("nodeName"):
-        return
-    statuses = {entry.get("name"): entry for entry in status.get("containerStatuses") or ()}
-    for reduced, container in zip(containers, spec.get("containers") or (), strict=True):
+    statuses = {entry.get("name"): entry for entry in told or ()}
+    for reduced, container in zip(containers, wanted_by or (), strict=True):
         entry = statuses.get(container.get("name")) or {}
         others = (entry.get("allocatedResources"), (entry.get("resources") or {}).get("requests"))
         wanted = (container.get("resources") or {}).get("requests") or {}

@@ -1,8 +1,9 @@
 """Following the objects of one kind: list them, then watch what happens to them, for ever.
 
 A list is consistent and paged. A watch goes on from the last resourceVersion, also after its normal end and after
-faults of the network; only when the server no longer knows that version (410) is everything listed again. Faults are
-waited out with a pause that grows to a limit.
+faults of the network; only when the server no longer knows that version (410), or answers it with one error after
+another, is everything listed again. Faults, and watches that end at once, are waited out with a pause that grows to a
+limit.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from pilotage.kube.client import Client, Json
 from pilotage.kube.errors import EndedError, ExpiredError, KubeError, UnreachableError
 from pilotage.kube.many import first_of
 
-WATCH_SECONDS = 300  # after which the server ends a watch
-IDLE_SECONDS = 120.0  # the server sends a bookmark about every minute: after longer silence the connection is dead
+WATCH_SECONDS = 90  # after which the server ends a watch: of kinds where nothing happens it may send no bookmark either
+IDLE_SECONDS = 120.0  # so that after longer silence the connection is dead
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+MOST_ERRORS = 3  # that a watch may tell, with no event between them, before everything is listed again
 GONE = 410
 LISTED_AGAIN = "the watch was too old; everything is listed again"
 
@@ -67,24 +69,22 @@ class Informer:
     faults: int = 0
     failing: bool = False  # since the last fault nothing has been heard
     _version: str = ""
+    _errors: int = 0  # told by watches since the last event
+    _pause: float = FIRST_PAUSE  # the next one
 
     def __post_init__(self) -> None:
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
         """Until it is cancelled."""
-        pause = FIRST_PAUSE
         while True:
             try:
                 if not self._version:
                     await self._list()
-                async with aclosing(self._lines()) as lines:
-                    async for some in lines:
-                        self.failing = False
-                        for line in some:
-                            if line:
-                                self._take(_event(line))
-                                pause = FIRST_PAUSE
+                began = asyncio.get_running_loop().time()
+                if await self._watch() or asyncio.get_running_loop().time() - began >= LONGEST_PAUSE:
+                    self._pause = FIRST_PAUSE
+                    continue
             except ExpiredError:
                 self._version = ""
                 self.on_fault(f"{self.path}: {LISTED_AGAIN}")
@@ -94,8 +94,8 @@ class Informer:
                 self.faults += 1
                 self.failing = True
                 self.on_fault(f"{self.path}: {error}")
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+            await asyncio.sleep(self._pause)
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def forget(self) -> None:
         """The next `run` begins with a list, as the first one did."""
@@ -116,6 +116,19 @@ class Informer:
         self.synced.set()
         self.on_sync()
 
+    async def _watch(self) -> int:
+        """Until the server ends it. How many events it told."""
+        events = 0
+        async with aclosing(self._lines()) as lines:
+            async for some in lines:
+                self.failing = False
+                for line in some:
+                    if line:
+                        self._take(_event(line))
+                        self._pause, self._errors = FIRST_PAUSE, 0
+                        events += 1
+        return events
+
     def _lines(self) -> AsyncGenerator[list[bytes], None]:
         params = {
             **self.params,
@@ -131,6 +144,9 @@ class Informer:
         if kind == "ERROR":
             if found.get("code") == GONE:
                 raise ExpiredError(str(found.get("message") or "the watch is too old"))
+            self._errors += 1
+            if self._errors % MOST_ERRORS == 0:  # an event that the server cannot send would be the next one for ever
+                self._version = ""
             raise KubeError(int(found.get("code") or 500), str(found.get("reason") or ""), str(found.get("message")))
         version = found["metadata"]["resourceVersion"]
         if kind in ("ADDED", "MODIFIED"):

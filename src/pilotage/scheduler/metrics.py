@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 SECONDS = (0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
 LONG_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
+
+
+class ApiCalls(Collector):
+    """Requests as a client counts them; which kinds there are shows while it runs."""
+
+    def __init__(self, calls: Mapping[str, int]) -> None:
+        self.calls = calls
+
+    def collect(self) -> Iterable[Metric]:
+        found = GaugeMetricFamily("pilotage_api_calls", "Requests to the API server, by kind.", labels=["kind"])
+        for kind, count in dict(self.calls).items():  # a copy: who asks is another thread
+            found.add_metric([kind], count)
+        return [found]
 
 
 class AdviceMetrics:
@@ -27,7 +44,7 @@ class AdviceMetrics:
 class Metrics:
     """One set per scheduler, in a registry of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, api_calls: Mapping[str, int]) -> None:
         self.registry = registry = CollectorRegistry()
         self.attempts = Counter(
             "scheduler_schedule_attempts",
@@ -79,7 +96,5 @@ class Metrics:
             ["reason"],
             registry=registry,
         )
-        self.api_calls = Gauge(
-            "pilotage_api_calls", "Requests to the API server, by kind.", ["kind"], registry=registry
-        )
+        registry.register(ApiCalls(api_calls))
         self.leads = Gauge("pilotage_leads", "1 while this process may bind.", registry=registry)

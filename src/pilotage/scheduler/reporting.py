@@ -49,15 +49,16 @@ class Reports:
         """What has not been begun is left out: the process ends."""
         self._waiting.clear()
 
-    async def told(self, telling: Coroutine[None, None, None]) -> None:
-        """What is lost here is no reason to stop."""
+    async def told(self, telling: Coroutine[None, None, None]) -> bool:
+        """Whether it was written, or nobody is left to be told. What is lost here is no reason to stop."""
         try:
             await telling
-        except NotLeadingError as error:
+        except (KubeError, UnreachableError, NotLeadingError) as error:
+            if isinstance(error, KubeError) and error.status == 404:  # the pod or its namespace is gone
+                return True
             self.on_problem(str(error))
-        except (KubeError, UnreachableError) as error:
-            if not (isinstance(error, KubeError) and error.status == 404):  # the pod or its namespace is gone
-                self.on_problem(str(error))
+            return False
+        return True
 
     async def _write(self) -> None:
         try:
@@ -71,12 +72,17 @@ class Reports:
             self._writers -= 1
 
     async def _write_one(self, entry: Entry) -> None:
-        uid, entry.told = entry.pod.uid, entry.message
+        uid, message = entry.pod.uid, entry.message
+        entry.told = message
         self._writing[uid] = asyncio.Event()
         try:
-            await self.told(self.binder.tell_unschedulable(entry.pod, entry.message))
+            told = await self.told(self.binder.tell_unschedulable(entry.pod, message))
         finally:
             self._writing.pop(uid).set()
-        now = self.queue.waiting(uid)
-        if now is not None:
-            self.tell(now)  # there may be a newer message
+        now = self.queue.get(uid)  # a gang that was tried meanwhile has other entries
+        if now is None:
+            return
+        if not told and now.told == message:
+            now.told = ""  # the next attempt tells it; at once would be in vain again, and without end
+        if now.message != message:
+            self.tell(now)

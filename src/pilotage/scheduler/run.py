@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pilotage.kube.binding import Binder
 from pilotage.kube.budgets import PATH as BUDGETS
@@ -74,7 +75,7 @@ class Scheduler:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        self.metrics = Metrics()
+        self.metrics = Metrics(self.client.calls)
         self.journal = Journal()
         self.queue = Queue(self.clock)
         self.groups = PodGroups(on_change=self._group_changed)
@@ -92,7 +93,7 @@ class Scheduler:
         self.cycle = Cycle(self.cache, dict(self.profiles), settings.seed, self.gangs.around)
         self.mixture, self.readying = Mixture(self.cache, settings.mix), Readying(self.on_problem)
         check = self.lease.check if self.lease is not None else lambda: None
-        binder = Binder(self.client, self.clock, settings.instance, check)
+        binder = Binder(self.client, self.clock, settings.instance, check, self.on_problem)
         self.tasks = Tasks()
         self.reports = Reports(binder, self.queue, self.tasks, self.on_problem)
         self.bindings = Bindings(
@@ -103,6 +104,17 @@ class Scheduler:
         self._term = 0  # of the lease, since when everything has been listed
         self._wake = asyncio.Event()
         self.synced = asyncio.Event()
+        self._show()
+
+    def _show(self) -> None:
+        """Figures that are looked up when they are asked for: also while it does not lead, or is busy."""
+        for name in self.queue.counts():
+            self.metrics.pending.labels(name).set_function(partial(self._pending, name))
+        self.metrics.overcommitted.set_function(lambda: self.cache.overcommitted)
+        self.metrics.leads.set_function(lambda: self.lease is None or self.lease.leads)
+
+    def _pending(self, queue: str) -> int:
+        return self.queue.counts()[queue]
 
     # What the cache tells
 
@@ -226,7 +238,6 @@ class Scheduler:
         return True
 
     async def _idle(self, stop: asyncio.Event) -> None:
-        self._publish()
         for uid in self.gangs.newly_overdue():
             self.queue.wake(uid)
         for uid, message in self.gangs.news():
@@ -238,14 +249,6 @@ class Scheduler:
         due = self.queue.due_in()
         if due is None or due > 0:
             await first_of(self._wake, stop, timeout=IDLE_SECONDS if due is None else min(due, IDLE_SECONDS))
-
-    def _publish(self) -> None:
-        for name, count in self.queue.counts().items():
-            self.metrics.pending.labels(name).set(count)
-        self.metrics.overcommitted.set(self.cache.overcommitted)
-        self.metrics.leads.set(self.lease is None or self.lease.leads)
-        for kind, count in self.client.calls.items():
-            self.metrics.api_calls.labels(kind).set(count)
 
     def succeed(self, profile: str, policy: Policy, ready: Policy, mix: WorkloadMix) -> None:
         """Another policy decides for a profile from now on, made ready for a mix of the nodes that are there."""

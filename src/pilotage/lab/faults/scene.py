@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pilotage.kube.client import Client
 from pilotage.kube.errors import KubeError, UnreachableError
+from pilotage.kube.lease import identity_start
 from pilotage.kube.many import for_each
 from pilotage.lab.controlplane import Lab, LabError, wait_ready
 from pilotage.lab.faults.history import History
@@ -69,8 +69,8 @@ class Scene:
             found = await self.client.get(f"{LEASES}/{LEASE}")
         except (KubeError, UnreachableError):
             return None
-        holder = (found.get("spec") or {}).get("holderIdentity")
-        return next((one for one in self.schedulers if holder == f"{socket.gethostname()}-{one.pid}"), None)
+        holder = (found.get("spec") or {}).get("holderIdentity") or ""
+        return next((one for one in self.schedulers if holder.startswith(identity_start(one.pid))), None)
 
     async def until_led(self, other_than: Started | None = None) -> Started:
         """A scheduler that leads; `other_than`: not this one."""
