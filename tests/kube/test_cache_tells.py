@@ -161,15 +161,6 @@ def test_only_what_is_assumed_can_be_forgotten() -> None:
     cache.forget("uid-unknown")
 
 
-def test_a_kubelets_refusal_is_told() -> None:
-    _, pods, ears = following(a_node("n0"))
-    refused = a_pod("p", node="n0")
-    pods.deleted(refused | {"status": {"reason": "OutOfcpu"}})
-    pods.deleted(refused | {"status": {"reason": "Evicted"}})
-    pods.deleted({key: refused[key] for key in ("metadata", "spec")})
-    assert ears.since() == ["rejected default/p OutOfcpu"]
-
-
 # What is short
 
 

@@ -45,7 +45,7 @@ class FakeServer:
     def __init__(self, *nodes: Json, gangs: bool = False) -> None:
         self.lists = {**LISTS, **({GROUPS: "podgroups"} if gangs else {})}
         self.objects: dict[str, dict[str, Json]] = {kind: {} for kind in self.lists.values()}
-        self.log: list[tuple[int, str, str, Json]] = []  # version, kind, type of the event, object
+        self.log: list[tuple[int, str, Json | None, Json | None]] = []  # version, kind, object before and now
         self.told = asyncio.Event()
         self.silent = False  # watches are open and tell nothing
         self._dropped = 0
@@ -63,10 +63,10 @@ class FakeServer:
         """Adds or replaces."""
         metadata = found["metadata"]
         key = _key(metadata.get("namespace", ""), metadata["name"])
-        there = key in self.objects[kind]
+        before = self.objects[kind].get(key)
         metadata["resourceVersion"] = str(100 + len(self.log))
         self.objects[kind][key] = found
-        self._tell(kind, "MODIFIED" if there else "ADDED", found)
+        self._tell(kind, before, found)
 
     def make(self, name: str, **more: Any) -> None:
         self.put("pods", a_pod(name, **more))
@@ -77,8 +77,7 @@ class FakeServer:
         self.put(kind, found)
 
     def remove(self, name: str, kind: str = "pods", namespace: str = "default") -> None:
-        found = self.objects[kind].pop(_key(namespace, name))
-        self._tell(kind, "DELETED", found)
+        self._tell(kind, self.objects[kind].pop(_key(namespace, name)), None)
 
     def gang(self, name: str, count: int) -> None:
         self.put("podgroups", {"metadata": {"name": name, "namespace": "default"}, "spec": {"minMember": count}})
@@ -95,10 +94,13 @@ class FakeServer:
         method, _, end = words.partition(" ")
         return sum(one.startswith(f"{method} ") and one.endswith(f"/{end}") for one in self.requests)
 
-    def _tell(self, kind: str, what: str, found: Json) -> None:
+    def _tell(self, kind: str, before: Json | None, now: Json | None) -> None:
+        before, now = deepcopy(before), deepcopy(now)
         version = 100 + len(self.log)
-        found["metadata"]["resourceVersion"] = str(version)
-        self.log.append((version, kind, what, deepcopy(found)))
+        for found in (before, now):
+            if found is not None:
+                found["metadata"]["resourceVersion"] = str(version)
+        self.log.append((version, kind, before, now))
         self._wake()
 
     def drop_watches(self) -> None:
@@ -126,11 +128,11 @@ class FakeServer:
         kind = self.lists.get(request.path)
         if watches and kind is not None:
             return await self._watch(request, kind)
-        answer = self._listed(kind) if kind is not None else await self._single(request)
+        answer = self._listed(request, kind) if kind is not None else await self._single(request)
         return self.after(request) or answer
 
-    def _listed(self, kind: str) -> web.Response:
-        items = list(self.objects[kind].values())
+    def _listed(self, request: web.Request, kind: str) -> web.Response:
+        items = [found for found in self.objects[kind].values() if _selected(found, request)]
         return web.json_response({"items": items, "metadata": {"resourceVersion": str(99 + len(self.log))}})
 
     async def _watch(self, request: web.Request, kind: str) -> web.StreamResponse:
@@ -138,9 +140,11 @@ class FakeServer:
         stream = web.StreamResponse()
         await stream.prepare(request)
         while True:
-            for version, what, event, found in self.log[max(0, seen - 99) :]:
+            for version, what, before, now in self.log[max(0, seen - 99) :]:
                 if what == kind and not self.silent:
-                    await stream.write(orjson.dumps({"type": event, "object": found}) + b"\n")
+                    event = _event(before if _selected(before, request) else None, now, request)
+                    if event is not None:
+                        await stream.write(orjson.dumps(event) + b"\n")
                     seen = version
             if self._dropped > dropped:
                 return stream
@@ -176,6 +180,24 @@ class FakeServer:
 
 def _key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}"
+
+
+def _event(before: Json | None, now: Json | None, request: web.Request) -> Json | None:
+    """As a watch tells it: what leaves its selection is deleted, and sent as it was before."""
+    if _selected(now, request):
+        return {"type": "ADDED" if before is None else "MODIFIED", "object": now}
+    return None if before is None else {"type": "DELETED", "object": before}
+
+
+def _selected(found: Json | None, request: web.Request) -> bool:
+    if found is None:
+        return False
+    for condition in filter(None, request.query.get("fieldSelector", "").split(",")):
+        path, _, value = condition.replace("!=", "=").partition("=")
+        part, _, name = path.partition(".")
+        if (str(found.get(part, {}).get(name, "")) == value) == ("!=" in condition):
+            return False
+    return True
 
 
 @asynccontextmanager

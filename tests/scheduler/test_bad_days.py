@@ -223,9 +223,9 @@ def test_who_begins_to_lead_lists_before_it_decides() -> None:
             turn.begin()
             await until(lambda: server.message("waits") != "", "it has decided")
             assert "1 Insufficient cpu" in server.message("waits")
-            lists = server.count("GET pods")
+            lists = server.count("GET nodes")
             await asyncio.sleep(0.2)
-            assert server.count("GET pods") == lists == 2  # once for each turn
+            assert server.count("GET nodes") == lists == 2  # once for each turn
             stop.set()
             await task
 
@@ -271,5 +271,27 @@ def test_a_promise_that_cannot_be_written_is_taken_back() -> None:
             assert server.count("POST eviction") == 0
             binder.may_write = leads
             await until(lambda: server.node_of("urgent") == "n0", "the next promise is kept")
+
+    run(test)
+
+
+def test_a_pod_that_its_kubelet_refuses_is_counted_once_by_reason() -> None:
+    """The watch of unfinished pods tells of its end with the pod as it was before: nothing was ever counted."""
+
+    async def test() -> None:
+        server = FakeServer()
+        server.make("before", node="n0", phase="Failed")
+        async with scheduling(server) as (scheduler, said):
+            server.make("a", node="n0")
+            await until(lambda: "uid-a" in scheduler.cache.pods, "the pod is known")
+            server.change("a", lambda pod: pod["status"].update(phase="Failed", reason="OutOfcpu"))
+            await until(lambda: "uid-a" not in scheduler.cache.pods, "its room is free again")
+            await until(
+                lambda: any("default/a was refused by its node (OutOfcpu)" in text for text in said), "it is told"
+            )
+            server.change("a", lambda pod: pod["metadata"].update(labels={"seen": "yes"}))
+            server.make("b")
+            await until(lambda: server.node_of("b") == "n0", "later events have come")
+            assert scheduler.metrics.rejected.labels("OutOfcpu")._value.get() == 1
 
     run(test)

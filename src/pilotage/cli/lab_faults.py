@@ -30,7 +30,7 @@ def faults(
     pods: Annotated[int, typer.Option("--pods", min=20, max=20_000, help="That arrive in each round.")] = 200,
     policy: Annotated[str, typer.Option("--policy", help="Of the scheduler.")] = "fgd",
     away: Annotated[
-        float, typer.Option("--away", min=0.0, max=3600.0, help="Seconds that kwok is gone (kwok-gone).")
+        float, typer.Option("--away", min=0.0, max=3600.0, help="Seconds that kwok is gone at least (kwok-gone).")
     ] = 60.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the moments at which things go wrong.")] = 0,
     out: Annotated[

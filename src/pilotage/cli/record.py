@@ -52,11 +52,15 @@ def record(
         "pods": len(workload),
         "placed": len(recording.placements()),
         "left_out": recording.left_out,
+        "constraints_left_out": recording.constrained,
+        "nodes_came": recording.nodes_came,
+        "nodes_went": recording.nodes_went,
     }
     if as_json:
         print_json({**figures, "directory": str(out)})
     else:
-        results().print(", ".join(f"{count} {what}" for what, count in figures.items()) + f": {out}")
+        told = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in figures.items())
+        results().print(f"{told}: {out}", soft_wrap=True)
 
 
 async def _record(kubeconfig: Path | None, context: str | None, seconds: float | None) -> Recording:

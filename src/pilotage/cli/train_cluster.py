@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: pilotage train cluster --kubeconfig $(pilotage lab kubeconfig) --out learned --rounds 1 --every 60"
 NICENESS = 10  # whatever else runs here goes first
 PARENT_SECONDS = 1.0
+MOST_ENDED = 20_000  # pods that have ended and are still learned from
 
 
 def cluster(
@@ -108,6 +109,7 @@ async def _attempt(
 
     if not recording.nodes or not recording.pods:
         raise InputError("nothing was recorded yet", expected="a cluster with nodes and pods")
+    recording.forget_ended(but=MOST_ENDED)
     write_recording(recording, out / "recorded")
     return await asyncio.to_thread(learn_once, out / "recorded", start, out, settings, stop.is_set)
 

@@ -31,7 +31,6 @@ from pilotage.workloads.nodespec import read_node
 from pilotage.workloads.topology import natural_order
 
 MOST_ASKED = 200  # extended resources that no node has, and pods have asked for
-REJECTED = "OutOf"  # OutOfcpu, OutOfmemory, OutOfpods, ...: status.reason of a pod that its kubelet refused
 
 # Finished pods take nothing; they leave such a watch as if they were deleted.
 UNFINISHED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
@@ -409,10 +408,6 @@ class PodFollower:
         self.cache.take(read_pod(found))
 
     def deleted(self, last: Json) -> None:
-        reason = (last.get("status") or {}).get("reason") or ""
-        if reason.startswith(REJECTED):  # a kubelet found no room for what two schedulers put there
-            metadata = last["metadata"]
-            self.cache.listener.rejected(f"{metadata['namespace']}/{metadata['name']}", reason)
         self.cache.drop(last["metadata"]["uid"])
 
 

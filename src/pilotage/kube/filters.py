@@ -199,13 +199,11 @@ def pods_selected(term: Term, cache: ClusterCache) -> IntArray:
 def _repelled(pod: PodView, cache: ClusterCache) -> BoolArray:
     """Nodes in the domain of a pod that does not want this one near."""
     out_N = _nobody(cache)
-    for terms, node in cache.neighbours.repelling.values():
-        n = cache.neighbours.number(node)
-        for term in terms:
-            if n >= 0 and term.selects(pod.labels, pod.namespace, cache.namespaces):
-                at_N = _nobody(cache)
-                at_N[n] = True
-                out_N |= _same_domain(term, at_N, cache)
+    for term, nodes in cache.neighbours.repelling.items():
+        if term.selects(pod.labels, pod.namespace, cache.namespaces):
+            at_N = _nobody(cache)
+            at_N[[n for n in map(cache.neighbours.number, nodes) if n >= 0]] = True
+            out_N |= _same_domain(term, at_N, cache)
     return out_N
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ class Kind:
     nodes: Counter[str] = field(default_factory=Counter)
 
 
+Counted = TypeVar("Counted")
 KindKey = tuple[str, tuple[tuple[str, str], ...], bool]
 
 
@@ -33,13 +35,14 @@ class Neighbourhood:
     """Pods that have a node, assumed ones included."""
 
     kinds: dict[KindKey, Kind] = field(default_factory=dict)
-    repelling: dict[str, tuple[tuple[Term, ...], str]] = field(default_factory=dict)  # required anti-affinity, by uid
+    repelling: dict[Term, Counter[str]] = field(default_factory=dict)  # required anti-affinity: its pods by node
     ports: dict[str, dict[str, tuple[Port, ...]]] = field(default_factory=dict)  # by node and uid
     on_node: dict[str, set[str]] = field(default_factory=dict)  # uids by node
     priorities: Counter[int] = field(default_factory=Counter)  # of the pods
     mounts: Mounts = field(default_factory=Mounts)
     _where: dict[str, tuple[KindKey, str]] = field(default_factory=dict)
     _priority: dict[str, int] = field(default_factory=dict)
+    _repels: dict[str, tuple[Term, ...]] = field(default_factory=dict)
     _labels: list[dict[str, str]] = field(default_factory=list)
     _index: dict[str, int] = field(default_factory=dict)
     _domains: dict[str, tuple[IntArray, list[str]]] = field(default_factory=dict)
@@ -67,7 +70,9 @@ class Neighbourhood:
         self.priorities[pod.shape.priority] += 1
         self._priority[pod.uid] = pod.shape.priority
         if pod.rules.far:
-            self.repelling[pod.uid] = pod.rules.far, node
+            self._repels[pod.uid] = pod.rules.far
+            for term in pod.rules.far:
+                self.repelling.setdefault(term, Counter())[node] += 1
         if pod.rules.ports:
             self.ports.setdefault(node, {})[pod.uid] = pod.rules.ports
         self.mounts.add(pod, node)
@@ -76,21 +81,18 @@ class Neighbourhood:
         key, node = self._where.pop(uid, (None, ""))
         if key is None:
             return
-        kind = self.kinds[key]
-        kind.nodes[node] -= 1
-        if not kind.nodes[node]:
-            del kind.nodes[node]
-            if not kind.nodes:
-                del self.kinds[key]
+        _take_one(self.kinds[key].nodes, node)
+        if not self.kinds[key].nodes:
+            del self.kinds[key]
         there = self.on_node[node]
         there.discard(uid)
         if not there:
             del self.on_node[node]
-        priority = self._priority.pop(uid)
-        self.priorities[priority] -= 1
-        if not self.priorities[priority]:
-            del self.priorities[priority]
-        self.repelling.pop(uid, None)
+        _take_one(self.priorities, self._priority.pop(uid))
+        for term in self._repels.pop(uid, ()):
+            _take_one(self.repelling[term], node)
+            if not self.repelling[term]:
+                del self.repelling[term]
         ports = self.ports.get(node, {})
         if ports.pop(uid, None) is not None and not ports:
             del self.ports[node]
@@ -111,3 +113,10 @@ class Neighbourhood:
             found = [values.setdefault(own[key], len(values)) if key in own else -1 for own in self._labels]
             known = self._domains[key] = np.array(found, np.int64), list(values)
         return known
+
+
+def _take_one(counter: Counter[Counted], of: Counted) -> None:
+    """What is down to nothing is not there any more: emptiness is asked for."""
+    counter[of] -= 1
+    if not counter[of]:
+        del counter[of]

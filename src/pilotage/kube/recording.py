@@ -21,7 +21,7 @@ from pilotage.kube.watch import Informer, running
 from pilotage.model.clock import Clock, parse_timestamp
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError
-from pilotage.model.workload import FOREVER, Pod, Workload
+from pilotage.model.workload import FOREVER, Gang, Pod, Workload
 from pilotage.workloads.fields import Field
 from pilotage.workloads.nodespec import read_node
 from pilotage.workloads.podsets import qualified
@@ -37,6 +37,7 @@ class Recorded:
     ended_at: float = math.inf
     node: str = ""
     devices: int = 0
+    constrained: bool = False  # it says more about where it may go than a trace can hold
 
 
 @dataclass
@@ -47,13 +48,15 @@ class Recording:
     pods: dict[str, Recorded] = field(default_factory=dict)  # by uid
     nodes: dict[str, Node] = field(default_factory=dict)
     left_out: int = 0  # nodes or pods that could not be read
+    nodes_came: int = 0  # after the first list; a trace has all nodes from its beginning to its end
+    nodes_went: int = 0
 
     def see_pod(self, found: Json) -> None:
         view = read_pod(found)
         entry = self.pods.get(view.uid)
         if entry is None:
             self.left_out += bool(view.problem)
-            entry = self.pods[view.uid] = Recorded(view, view)
+            entry = self.pods[view.uid] = Recorded(view, view, constrained=_constrained(found["spec"]))
         entry.pod = view
         if view.node and not entry.node:
             entry.node, entry.devices, entry.bound_at = view.node, view.devices, self._bound_at(found)
@@ -64,6 +67,17 @@ class Recording:
         entry = self.pods.get(uid)
         if entry is not None and math.isinf(entry.ended_at):
             entry.ended_at = self._now()
+
+    def forget_ended(self, but: int) -> None:
+        """All that have ended but the newest: whoever records for months would keep every pod there ever was."""
+        ended = sorted((entry.ended_at, uid) for uid, entry in self.pods.items() if math.isfinite(entry.ended_at))
+        for _, uid in ended[: max(0, len(ended) - but)]:
+            del self.pods[uid]
+
+    @property
+    def constrained(self) -> int:
+        """Pods whose rules about nodes or other pods are not in the trace."""
+        return sum(entry.constrained for entry in self.pods.values())
 
     def see_node(self, found: Json) -> None:
         """Nodes that left stay in the trace: pods were on them."""
@@ -79,6 +93,7 @@ class Recording:
         used: Counter[str] = Counter()
         made = []
         entries = sorted(self.pods.values(), key=lambda entry: (entry.pod.created, entry.pod.key))
+        gangs = _gangs(entries)
         origin = entries[0].pod.created if entries else 0.0
         for entry in entries:
             name = qualified(entry.pod.namespace, entry.pod.name)
@@ -87,7 +102,8 @@ class Recording:
             began = entry.bound_at if entry.node else entry.pod.created
             lasted = FOREVER if math.isinf(entry.ended_at) else max(0.0, entry.ended_at - began)
             arrival = entry.pod.created - origin
-            made.append(Pod(name, entry.shape_before.shape, arrival=arrival, duration=lasted))
+            gang = gangs.get(entry.pod.uid)
+            made.append(Pod(name, entry.shape_before.shape, arrival=arrival, duration=lasted, gang=gang))
         return Workload.of(made, timed=True)
 
     def placements(self) -> list[dict[str, object]]:
@@ -121,6 +137,32 @@ class Recording:
             for status in found["status"].get("containerStatuses") or ()
         ]
         return max(ends, default=0.0) or self._now()
+
+
+def _constrained(spec: Json) -> bool:
+    return any(spec.get(key) for key in ("nodeSelector", "affinity", "topologySpreadConstraints"))
+
+
+def _gangs(entries: list[Recorded]) -> dict[str, Gang]:
+    """By uid, of entries in the order of their creation.
+
+    A pod that was made after another of its group had ended is in the place of that one, or of the next job with this
+    name: it never waited for those before it, and begins another gang.
+    """
+    names: dict[str, str] = {}
+    current: dict[tuple[str, str], tuple[int, float]] = {}  # number of the gang, when the first of it ended
+    for entry in entries:
+        pod, key = entry.pod, (entry.pod.namespace, entry.pod.group)
+        if not pod.group:
+            continue
+        number, first_end = current.get(key, (1, math.inf))
+        if pod.created > first_end:
+            number, first_end = number + 1, math.inf
+        current[key] = number, min(first_end, entry.ended_at)
+        name = qualified(*key)
+        names[pod.uid] = name if number == 1 else f"{name}.{number}"
+    sizes = Counter(names.values())
+    return {uid: Gang(name, sizes[name]) for uid, name in names.items()}
 
 
 def _moment(text: object, otherwise: float) -> float:
@@ -159,16 +201,29 @@ class RecordedNodes:
     """Follows /api/v1/nodes."""
 
     recording: Recording
+    _there: set[str] | None = None  # None: nobody has looked yet
 
     def listed(self, objects: list[Json]) -> None:
+        there = {str(found["metadata"]["name"]) for found in objects}
+        self._now_there(there)
         for found in objects:
-            self.changed(found)
+            self.recording.see_node(found)
 
     def changed(self, found: Json) -> None:
+        name = str(found["metadata"]["name"])
+        if name not in (self._there or ()):
+            self._now_there({*(self._there or ()), name})
         self.recording.see_node(found)
 
     def deleted(self, last: Json) -> None:
+        self._now_there((self._there or set()) - {last["metadata"]["name"]})
         self.recording.see_node(last)
+
+    def _now_there(self, names: set[str]) -> None:
+        if self._there is not None:
+            self.recording.nodes_came += len(names - self._there)
+            self.recording.nodes_went += len(self._there - names)
+        self._there = names
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from pilotage.workloads.nodespec import HOSTNAME, read_node
 NODES = "/api/v1/nodes"
 MAX_NODES = 20_000
 READY_SECONDS = 600.0
+POLL_SECONDS = 0.2
 
 Progress = Callable[[int, int], None]
 
@@ -89,14 +90,25 @@ async def described(client: Client) -> list[Node]:
 async def until_ready(client: Client, count: int, clock: Clock) -> None:
     """So many nodes are ready, and no controller has a taint on them any more."""
     deadline = clock.now() + READY_SECONDS
-    while True:
-        found, _ = await client.list_all(NODES)
-        ready = sum(_is_ready(node) for node in found)
-        if ready >= count:
-            return
+    while (ready := await _count_ready(client)) < count:
         if clock.now() > deadline:
             raise InputError(f"{ready} of {count} nodes are ready after {READY_SECONDS:g} s", expected="kwok to run")
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def until_none_is_ready(client: Client, clock: Clock) -> None:
+    """Whoever watches over nodes has found that nothing is heard of them."""
+    deadline = clock.now() + READY_SECONDS
+    while ready := await _count_ready(client):
+        if clock.now() > deadline:
+            expected = "kube-controller-manager to run, and kwok not to"
+            raise InputError(f"{ready} nodes are ready after {READY_SECONDS:g} s", expected=expected)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _count_ready(client: Client) -> int:
+    found, _ = await client.list_all(NODES)
+    return sum(map(_is_ready, found))
 
 
 def _is_ready(node: Json) -> bool:

@@ -10,6 +10,7 @@ from pilotage.kube.budgets import Budgets
 from pilotage.kube.cache import UNFINISHED, ClusterCache, NamespaceFollower, NodeFollower, PodFollower
 from pilotage.kube.client import Client
 from pilotage.kube.podgroups import GroupFollower, PodGroups, served_forms
+from pilotage.kube.refused_pods import FAILED, RefusedPods
 from pilotage.kube.storage_following import storage_followers
 from pilotage.kube.watch import Informer, may_list
 
@@ -30,6 +31,7 @@ class Follow:
             Informer(client, "/api/v1/namespaces", NamespaceFollower(cache), on_fault=told),
             Informer(client, "/api/v1/nodes", NodeFollower(cache), on_fault=told),
             Informer(client, "/api/v1/pods", PodFollower(cache), UNFINISHED, on_fault=told),
+            Informer(client, "/api/v1/pods", RefusedPods(cache.listener.rejected), FAILED, on_fault=told),
         ]
         followers = await storage_followers(client, cache, told)
         found += [Informer(client, path, follower, on_fault=told) for path, follower in followers]

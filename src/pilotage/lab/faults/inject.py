@@ -17,7 +17,7 @@ from pilotage.kube.watch import LISTED_AGAIN
 from pilotage.lab import components
 from pilotage.lab.controlplane import LabError, wait_ready
 from pilotage.lab.faults.scene import SCHEDULER, Scene
-from pilotage.lab.nodes import remove
+from pilotage.lab.nodes import names, remove, until_none_is_ready, until_ready
 from pilotage.lab.ports import LOOPBACK
 
 NODES_DELETED = 0.2  # share of the nodes that have pods on them
@@ -105,12 +105,17 @@ async def delete_nodes(scene: Scene) -> None:
 
 
 async def stop_kwok(scene: Scene) -> None:
-    """No kubelet answers: pods that are bound do not run, leases of nodes are not renewed."""
+    """No kubelet answers: pods that are bound do not run, leases of nodes are not renewed.
+
+    Before the nodes are found dead, a scheduler cannot notice: so long it lasts at least.
+    """
     scene.lab.processes[components.KWOK].signal(signal.SIGKILL)
     await asyncio.sleep(scene.away_seconds)
     if scene.lab.processes[components.KWOK].alive:
         raise LabError("kwok did not end")
+    await until_none_is_ready(scene.client, scene.clock)
     scene.lab = scene.lab.started(components.KWOK)
+    await until_ready(scene.client, len(await names(scene.client)), scene.clock)
 
 
 FAULTS = (
