@@ -74,6 +74,14 @@ def test_a_head_that_is_too_large_is_refused(service: Serving, end: bytes) -> No
     assert answer.startswith(b"HTTP/1.1 431")
 
 
+@pytest.mark.parametrize("trailers", [b"x: y\r\n" * 7000, b"y" * 40_000], ids=["many", "one without an end"])
+def test_trailers_that_are_too_large_are_refused(service: Serving, trailers: bytes) -> None:
+    """They were kept without a limit, before anybody had shown a token."""
+    head = b"POST /v1/score HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: "
+    answer = asyncio.run(raw(service.port, head, trailers, pause=0.2))
+    assert answer.startswith(b"HTTP/1.1 431")
+
+
 def test_what_is_no_http_is_refused(service: Serving) -> None:
     assert asyncio.run(raw(service.port, b"\x16\x03\x01hello\r\n\r\n")).startswith(b"HTTP/1.1 400")
 

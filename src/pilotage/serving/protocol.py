@@ -31,7 +31,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self._head_open, self._head_bytes = True, 0
+        self._head_open = True
+        self._held_bytes = 0  # received since a head, a part of a body or a whole message was handed on
         self._timer: asyncio.TimerHandle | None = None
         self._certificate: str | None = None
         self._local = False
@@ -51,11 +52,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        self._held_bytes += len(data)  # before it is parsed: what is handed on there is no longer held
         super().data_received(data)
-        if self._head_open and not self.transport.is_closing():
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(*_TOO_LARGE)
+        if self._held_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self._refuse(*_TOO_LARGE)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(*_NO_HTTP)
@@ -68,8 +68,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self.scope["state"]["local"] = self._local
         self._start_timer()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head_open:  # else it is a trailer: nobody asks for one, and there may be any number
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        self._head_open, self._head_bytes = False, 0
+        self._head_open, self._held_bytes = False, 0
         self._stop_timer()
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
             self._refuse(*_TOO_LARGE)
@@ -79,10 +83,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.transport = _WholeAnswers(self.transport)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
+        self._held_bytes = 0
         if self.cycle is not None and not self.transport.is_closing():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._held_bytes = 0
         if self.cycle is not None and not self.transport.is_closing():
             super().on_message_complete()
 
