@@ -59,6 +59,32 @@ def test_a_body_that_comes_too_slowly_is_refused(impatient: Serving) -> None:
     assert b'"reason":"deadline"' in answer
 
 
+@pytest.mark.parametrize("asked", [b"GET /healthz", b"POST /nothing", b"DELETE /v1/score"])
+def test_a_body_that_nobody_waits_for_ends_in_time(impatient: Serving, asked: bytes) -> None:
+    """Every byte of it put off the end of the connection."""
+
+    async def drip() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", impatient.port)
+        writer.write(asked + b" HTTP/1.1\r\nhost: x\r\ncontent-length: 100000000\r\n\r\n")
+        reading = asyncio.create_task(reader.read())
+        for _ in range(100):
+            writer.write(b"x")
+            if (await asyncio.wait([reading], timeout=0.1))[0]:
+                break
+        writer.close()
+        assert reading.done()
+        return reading.result()
+
+    assert asyncio.run(drip()).count(b"HTTP/1.1 ") == 1  # its own answer, and none about the rest
+
+
+def test_a_body_that_nobody_waits_for_is_no_next_request(impatient: Serving) -> None:
+    head = b"POST /nothing HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    answer = asyncio.run(raw(impatient.port, head, b"x" * 1000, last, pause=0.1))
+    assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"404", b"200"]
+
+
 def test_a_head_that_never_ends_is_refused(impatient: Serving) -> None:
     answer = asyncio.run(raw(impatient.port, b"POST /v1/score HTTP/1.1\r\nx: "))
     assert answer.startswith(b"HTTP/1.1 408")

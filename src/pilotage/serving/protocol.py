@@ -31,7 +31,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self._head_open = True
+        self._head_open, self._body_open = True, False
         self._held_bytes = 0  # received since a head, a part of a body or a whole message was handed on
         self._timer: asyncio.TimerHandle | None = None
         self._certificate: str | None = None
@@ -79,6 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(*_TOO_LARGE)
             return
         super().on_headers_complete()
+        self._body_open = True
         if self.scope["method"] == "POST":
             self.cycle.transport = _WholeAnswers(self.transport)  # type: ignore[assignment]
 
@@ -88,9 +89,15 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._held_bytes = 0
+        self._body_open, self._held_bytes = False, 0
+        self._stop_timer()
         if self.cycle is not None and not self.transport.is_closing():
             super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._body_open and self.cycle.response_complete:
+            self._start_timer()  # nobody reads the rest, so nobody else limits how long it may take
 
     def _start_timer(self) -> None:
         if self._timer is None:
@@ -108,7 +115,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: bytes, body: bytes) -> None:
         head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
-        self.transport.write(head % (status, len(body)) + body)
+        if not (self._body_open and self.cycle.response_started):  # a second answer would be taken for the next one's
+            self.transport.write(head % (status, len(body)) + body)
         self.transport.close()
 
 
