@@ -112,6 +112,30 @@ def test_what_is_no_http_is_refused(service: Serving) -> None:
     assert asyncio.run(raw(service.port, b"\x16\x03\x01hello\r\n\r\n")).startswith(b"HTTP/1.1 400")
 
 
+@pytest.mark.parametrize("length", [b"content-length: %d", b"transfer-encoding: chunked"])
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
+def test_another_protocol_is_refused_with_what_follows(
+    service: Serving, caplog: pytest.LogCaptureFixture, protocol: bytes, length: bytes
+) -> None:
+    """The body was lost, and where it came by itself it was the next request."""
+    body = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    head = b"POST /v1/score HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: " + protocol + b"\r\n"
+    head += length.replace(b"%d", b"%d" % len(body)) + b"\r\n\r\n"
+    for parts in ([head + body], [head], [b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n" + body]):
+        answer = asyncio.run(raw(service.port, *parts))
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert answer.count(b"HTTP/1.1 ") == 1
+    assert not caplog.records
+
+
+def test_what_comes_with_something_refused_is_not_carried_out(service: Serving) -> None:
+    large = b"GET /healthz HTTP/1.1\r\nx: " + b"y" * 40_000 + b"\r\n\r\n"
+    before = service.metrics.seconds.labels("score")._sum.get()
+    answer = asyncio.run(raw(service.port, large + b"POST /v1/score HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"))
+    assert answer.count(b"HTTP/1.1 ") <= 1
+    assert service.metrics.seconds.labels("score")._sum.get() == before
+
+
 def test_more_requests_than_allowed_at_once_are_refused(service: Serving) -> None:
     head = b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{"
 

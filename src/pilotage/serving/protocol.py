@@ -25,6 +25,8 @@ _TOO_MANY = (b"429 Too Many Requests", b'{"reason":"busy","message":"too many co
 _GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NO_HTTP = (b"400 Bad Request", b'{"reason":"invalid","message":"this is no HTTP request"}')
 
+_NO_UPGRADE = (b"400 Bad Request", b'{"reason":"invalid","message":"no other protocol is spoken here"}')
+
 
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
@@ -60,6 +62,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         self._refuse(*_NO_HTTP)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing: it has been refused, and anybody could fill the log with it."""
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head_open = True
@@ -75,6 +80,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_open, self._held_bytes = False, 0
         self._stop_timer()
+        if self.transport.is_closing():
+            return  # what was refused before may have been cut at the wrong place: this may be its body
+        if self.parser.should_upgrade():  # the parser takes what follows for the other protocol, a body too
+            self._refuse(*_NO_UPGRADE)
+            return
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
             self._refuse(*_TOO_LARGE)
             return
