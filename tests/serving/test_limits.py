@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from pilotage.serving import protocol
+from pilotage.dashboard.protocol import ConnectionLimits
 from pilotage.serving.app import Limits
 from pilotage.serving.run import Serving, Settings
 from serving.services import a_question, a_service, a_state, ask, read
@@ -24,9 +24,9 @@ def service() -> Iterator[Serving]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
-    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.5)
-    with a_service(Settings(policies=("least-allocated",), port=0, limits=SHORT)) as running:
+def impatient() -> Iterator[Serving]:
+    connections = ConnectionLimits(head_seconds=0.5)
+    with a_service(Settings(policies=("least-allocated",), port=0, limits=SHORT, connections=connections)) as running:
         yield running
 
 
@@ -172,7 +172,8 @@ def test_unknown_paths_and_methods_are_named(service: Serving) -> None:
     assert ask(service, "/extender/filter", {})[0] == 404  # no cluster is followed
 
 
-def test_connections_beyond_the_limit_are_refused(service: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 0)
-    answer = asyncio.run(raw(service.port, b"GET /healthz HTTP/1.1\r\n\r\n"))
+def test_connections_beyond_the_limit_are_refused() -> None:
+    settings = Settings(policies=("least-allocated",), port=0, connections=ConnectionLimits(connections=0))
+    with a_service(settings) as service:
+        answer = asyncio.run(raw(service.port, b"GET /healthz HTTP/1.1\r\n\r\n"))
     assert answer == b"" or answer.startswith(b"HTTP/1.1 429")  # nothing when it is closed before the question is read

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-MAX_HEAD_BYTES = 32 * 1024
-HEAD_SECONDS = 10.0
-MAX_CONNECTIONS = 1000
 
 _TOO_LARGE = (
     b"431 Request Header Fields Too Large",
@@ -28,11 +25,21 @@ _NO_HTTP = (b"400 Bad Request", b'{"reason":"invalid","message":"this is no HTTP
 _NO_UPGRADE = (b"400 Bad Request", b'{"reason":"invalid","message":"no other protocol is spoken here"}')
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What connections may cost, whoever is at their other end."""
+
+    connections: int = 1000
+    head_bytes: int = 32 * 1024
+    head_seconds: float = 10.0  # also for the rest of a body that nobody waits for
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
-    def __init__(self, *args: Any, **more: Any) -> None:
+    def __init__(self, *args: Any, limits: ConnectionLimits, **more: Any) -> None:
         super().__init__(*args, **more)
+        self._limits = limits
         self._head_open, self._body_open = True, False
         self._held_bytes = 0  # received since a head, a part of a body or a whole message was handed on
         self._timer: asyncio.TimerHandle | None = None
@@ -41,7 +48,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
+        if len(self.connections) > self._limits.connections:
             self._refuse(*_TOO_MANY)
             return
         self._certificate, self._local = _common_name(transport), _is_local(transport)
@@ -56,7 +63,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._held_bytes += len(data)  # before it is parsed: what is handed on there is no longer held
         super().data_received(data)
-        if self._held_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+        if self._held_bytes > self._limits.head_bytes and not self.transport.is_closing():
             self._refuse(*_TOO_LARGE)
 
     def send_400_response(self, msg: str) -> None:
@@ -85,7 +92,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():  # the parser takes what follows for the other protocol, a body too
             self._refuse(*_NO_UPGRADE)
             return
-        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > self._limits.head_bytes:
             self._refuse(*_TOO_LARGE)
             return
         super().on_headers_complete()
@@ -111,7 +118,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_timer(self) -> None:
         if self._timer is None:
-            self._timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+            self._timer = self.loop.call_later(self._limits.head_seconds, self._too_slow)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from pilotage.serving.protocol import BoundedProtocol
+from pilotage.dashboard.protocol import BoundedProtocol, ConnectionLimits
 
 
 class Transport:
@@ -36,7 +36,7 @@ def test_only_a_unix_socket_is_local(family: socket.AddressFamily | None, local:
     async def run(connection: socket.socket | None) -> bool:
         config = uvicorn.Config(app, log_config=None)
         config.load()
-        made = BoundedProtocol(config, ServerState(), {}, asyncio.get_running_loop())
+        made = BoundedProtocol(config, ServerState(), {}, asyncio.get_running_loop(), limits=ConnectionLimits())
         made.connection_made(Transport(connection))  # type: ignore[arg-type]
         assert made.client is None
         made.on_message_begin()
@@ -81,7 +81,10 @@ def test_an_answer_leaves_in_one_piece(head: bytes, pieces: list[bytes]) -> None
     async def run() -> list[bytes]:
         config = uvicorn.Config(app, log_config=None)
         config.load()
-        made, transport = BoundedProtocol(config, ServerState(), {}, asyncio.get_running_loop()), Written()
+        made, transport = (
+            BoundedProtocol(config, ServerState(), {}, asyncio.get_running_loop(), limits=ConnectionLimits()),
+            Written(),
+        )
         made.connection_made(transport)  # type: ignore[arg-type]
         for data in (head, b"{}"):
             made.data_received(data)
@@ -108,7 +111,7 @@ def test_trailers_are_no_headers() -> None:
     async def run() -> None:
         config = uvicorn.Config(app, log_config=None)
         config.load()
-        made = BoundedProtocol(config, ServerState(), {}, asyncio.get_running_loop())
+        made = BoundedProtocol(config, ServerState(), {}, asyncio.get_running_loop(), limits=ConnectionLimits())
         made.connection_made(Written())  # type: ignore[arg-type]
         head = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
         made.data_received(head + b"2\r\n{}\r\n0\r\nauthorization: Bearer x\r\n\r\n")
