@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from kube.objects import a_node, a_pod
 from pilotage.dashboard.access import Guard
-from pilotage.dashboard.serving import Place, serving
+from pilotage.dashboard.protocol import ConnectionLimits
+from pilotage.dashboard.serving import LIMITS, Place, serving
 from pilotage.dashboard.source import Source
 from pilotage.dashboard.watching import WatchedCluster, WatchedEvents, WatchedPods
 from pilotage.kube.access import Access
@@ -108,7 +109,12 @@ def _set(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
 
 @contextmanager
 def a_page(
-    source: Source, guard: Guard = Guard(), certificate: Path | None = None, key: Path | None = None, port: int = 0
+    source: Source,
+    guard: Guard = Guard(),
+    certificate: Path | None = None,
+    key: Path | None = None,
+    port: int = 0,
+    limits: ConnectionLimits = LIMITS,
 ) -> Iterator[Served]:
     started: Future[Served] = Future()
 
@@ -116,7 +122,7 @@ def a_page(
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         place = Place("127.0.0.1", port, guard, certificate, key)
-        async with serving(source, SystemClock(), place) as page:
+        async with serving(source, SystemClock(), place, limits) as page:
             feed = page.dashboard.feed
             started.set_result(Served(page.url, loop, lambda: _set(loop, stop), lambda: feed.pages))
             await stop.wait()

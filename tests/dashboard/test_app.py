@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from starlette.types import Message, Scope
 from dashboard.pages import NO_CPU, Served, Told, a_page, gpu_nodes, told_cluster
 from pilotage.dashboard.access import COOKIE, Guard
 from pilotage.dashboard.app import STATIC, Dashboard
+from pilotage.dashboard.protocol import ConnectionLimits
 from pilotage.dashboard.serving import place_of
 from pilotage.model.clock import SystemClock
 from pilotage.model.errors import InputError
@@ -134,6 +136,24 @@ def test_the_token_opens_by_header_or_becomes_a_cookie(locked: Served) -> None:
     assert "samesite=strict" in cookie.lower()
     assert ask(locked, "/api/decisions/1", Cookie=cookie.partition(";")[0])[0] == 200
     assert ask(locked, "/api/events", Cookie=cookie.partition(";")[0])[0] == 200
+
+
+def test_a_head_that_is_too_large_is_refused_before_the_token_is_looked_at(locked: Served) -> None:
+    assert ask(locked, "/healthz", Filler="y" * 40_000)[0] == 431
+
+
+def test_silent_connections_make_room(told: Told) -> None:
+    """They stayed, and nobody else was let in."""
+    with a_page(told.cluster, limits=ConnectionLimits(connections=3, head_seconds=0.5)) as page:
+        address = ("127.0.0.1", int(page.url.rsplit(":", 1)[1].strip("/")))
+        silent = [socket.create_connection(address, timeout=20) for _ in range(3)]
+        try:
+            for connection in silent:
+                assert connection.recv(100).startswith(b"HTTP/1.1 408")
+            assert ask(page, "/healthz")[0] == 200
+        finally:
+            for connection in silent:
+                connection.close()
 
 
 def test_it_can_be_mounted_below_a_path(told: Told) -> None:

@@ -258,6 +258,29 @@ def test_a_closed_page_is_let_go(browser: Browser) -> None:
         assert served.pages() == 0
 
 
+def test_a_token_is_sent_once_however_long_it_was_waited_for(browser: Browser) -> None:
+    """Silence made the page connect anew, which asked for the token again, and each time it was sent once more."""
+    told = told_cluster()
+    told.nodes(*gpu_nodes(3))
+    with a_page(told.cluster, Guard(TOKEN)) as served:
+        context = browser.new_context()
+        page, asked = context.new_page(), []
+        page.on("request", lambda request: asked.append(request.url.rpartition("/api/")[2]))
+        page.clock.install()
+        page.goto(served.url)
+        expect(page.locator("#token-dialog")).to_be_visible()
+        for _ in range(3):
+            page.clock.run_for(50_000)
+            page.wait_for_timeout(300)
+        page.fill("#token", TOKEN)
+        page.keyboard.press("Enter")
+        expect(page.locator("#token-dialog")).to_be_hidden()
+        page.wait_for_timeout(300)
+        assert asked.count("session") == 1
+        assert asked.count("events") == 2  # refused, and let in
+        context.close()
+
+
 def test_a_page_with_a_token_asks_for_it_and_keeps_it_out_of_the_address(browser: Browser) -> None:
     told = told_cluster()
     told.nodes(*gpu_nodes(3))

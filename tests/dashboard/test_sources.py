@@ -11,9 +11,11 @@ from dashboard.pages import Told, gpu_nodes, told_cluster
 from kube.objects import a_node, a_pod
 from pilotage.dashboard.journalled import JournalSource
 from pilotage.dashboard.source import Explained
+from pilotage.dashboard.watching import WatchedPods
 from pilotage.dashboard.written import ANNOTATION, MAX_BYTES, read_written
 from pilotage.kube.cache import ClusterCache, NodeFollower, PodFollower
 from pilotage.kube.podview import read_pod
+from pilotage.kube.watch import PageFollower
 from pilotage.model.clock import VirtualClock
 from pilotage.model.outcome import Choice, Scheduled, Unschedulable
 from pilotage.policies.journal import Attempt, Journal
@@ -118,6 +120,22 @@ def test_odd_values_are_left_out_and_the_rest_is_shown() -> None:
     assert found is not None
     assert found.best == (("n", 1.0),)
     assert (found.candidates, found.filtered) == (0, ())
+
+
+def test_a_cluster_that_is_listed_again_shows_what_was_decided_meanwhile() -> None:
+    """Page by page: the JSON of all pods at once would take several times the memory of what is kept."""
+    told = told_cluster()
+    told.nodes(*gpu_nodes(2))
+    told.pod("a")
+    told.pod("gone")
+    written = explaining.annotation(Journal().add(attempt(1.0), Scheduled("node-1", 0, CHOICE)))
+    follower = WatchedPods(told.cluster)
+    assert isinstance(follower, PageFollower)
+    pods = [a_pod("a", node="node-1", annotations=written), a_pod("b", node="node-0", annotations=written)]
+    follower.listed_as_read([follower.read(found) for found in pods])
+    assert [(one.pod, one.node) for one in told.cluster.decisions(0)] == [("default/a", "node-1")]
+    assert expect(told.cluster.explain(1)).judgements[0].best == CHOICE.best
+    assert sorted(told.cluster.cache.pods) == ["uid-a", "uid-b"]
 
 
 # The shadow

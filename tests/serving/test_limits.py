@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from pilotage.serving import protocol
+from pilotage.dashboard.protocol import ConnectionLimits
 from pilotage.serving.app import Limits
 from pilotage.serving.run import Serving, Settings
 from serving.services import a_question, a_service, a_state, ask, read
@@ -24,9 +24,9 @@ def service() -> Iterator[Serving]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
-    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.5)
-    with a_service(Settings(policies=("least-allocated",), port=0, limits=SHORT)) as running:
+def impatient() -> Iterator[Serving]:
+    connections = ConnectionLimits(head_seconds=0.5)
+    with a_service(Settings(policies=("least-allocated",), port=0, limits=SHORT, connections=connections)) as running:
         yield running
 
 
@@ -59,6 +59,32 @@ def test_a_body_that_comes_too_slowly_is_refused(impatient: Serving) -> None:
     assert b'"reason":"deadline"' in answer
 
 
+@pytest.mark.parametrize("asked", [b"GET /healthz", b"POST /nothing", b"DELETE /v1/score"])
+def test_a_body_that_nobody_waits_for_ends_in_time(impatient: Serving, asked: bytes) -> None:
+    """Every byte of it put off the end of the connection."""
+
+    async def drip() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", impatient.port)
+        writer.write(asked + b" HTTP/1.1\r\nhost: x\r\ncontent-length: 100000000\r\n\r\n")
+        reading = asyncio.create_task(reader.read())
+        for _ in range(100):
+            writer.write(b"x")
+            if (await asyncio.wait([reading], timeout=0.1))[0]:
+                break
+        writer.close()
+        assert reading.done()
+        return reading.result()
+
+    assert asyncio.run(drip()).count(b"HTTP/1.1 ") == 1  # its own answer, and none about the rest
+
+
+def test_a_body_that_nobody_waits_for_is_no_next_request(impatient: Serving) -> None:
+    head = b"POST /nothing HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    answer = asyncio.run(raw(impatient.port, head, b"x" * 1000, last, pause=0.1))
+    assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"404", b"200"]
+
+
 def test_a_head_that_never_ends_is_refused(impatient: Serving) -> None:
     answer = asyncio.run(raw(impatient.port, b"POST /v1/score HTTP/1.1\r\nx: "))
     assert answer.startswith(b"HTTP/1.1 408")
@@ -74,8 +100,40 @@ def test_a_head_that_is_too_large_is_refused(service: Serving, end: bytes) -> No
     assert answer.startswith(b"HTTP/1.1 431")
 
 
+@pytest.mark.parametrize("trailers", [b"x: y\r\n" * 7000, b"y" * 40_000], ids=["many", "one without an end"])
+def test_trailers_that_are_too_large_are_refused(service: Serving, trailers: bytes) -> None:
+    """They were kept without a limit, before anybody had shown a token."""
+    head = b"POST /v1/score HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: "
+    answer = asyncio.run(raw(service.port, head, trailers, pause=0.2))
+    assert answer.startswith(b"HTTP/1.1 431")
+
+
 def test_what_is_no_http_is_refused(service: Serving) -> None:
     assert asyncio.run(raw(service.port, b"\x16\x03\x01hello\r\n\r\n")).startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize("length", [b"content-length: %d", b"transfer-encoding: chunked"])
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
+def test_another_protocol_is_refused_with_what_follows(
+    service: Serving, caplog: pytest.LogCaptureFixture, protocol: bytes, length: bytes
+) -> None:
+    """The body was lost, and where it came by itself it was the next request."""
+    body = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    head = b"POST /v1/score HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: " + protocol + b"\r\n"
+    head += length.replace(b"%d", b"%d" % len(body)) + b"\r\n\r\n"
+    for parts in ([head + body], [head], [b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n" + body]):
+        answer = asyncio.run(raw(service.port, *parts))
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert answer.count(b"HTTP/1.1 ") == 1
+    assert not caplog.records
+
+
+def test_what_comes_with_something_refused_is_not_carried_out(service: Serving) -> None:
+    large = b"GET /healthz HTTP/1.1\r\nx: " + b"y" * 40_000 + b"\r\n\r\n"
+    before = service.metrics.seconds.labels("score")._sum.get()
+    answer = asyncio.run(raw(service.port, large + b"POST /v1/score HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"))
+    assert answer.count(b"HTTP/1.1 ") <= 1
+    assert service.metrics.seconds.labels("score")._sum.get() == before
 
 
 def test_more_requests_than_allowed_at_once_are_refused(service: Serving) -> None:
@@ -114,7 +172,8 @@ def test_unknown_paths_and_methods_are_named(service: Serving) -> None:
     assert ask(service, "/extender/filter", {})[0] == 404  # no cluster is followed
 
 
-def test_connections_beyond_the_limit_are_refused(service: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 0)
-    answer = asyncio.run(raw(service.port, b"GET /healthz HTTP/1.1\r\n\r\n"))
+def test_connections_beyond_the_limit_are_refused() -> None:
+    settings = Settings(policies=("least-allocated",), port=0, connections=ConnectionLimits(connections=0))
+    with a_service(settings) as service:
+        answer = asyncio.run(raw(service.port, b"GET /healthz HTTP/1.1\r\n\r\n"))
     assert answer == b"" or answer.startswith(b"HTTP/1.1 429")  # nothing when it is closed before the question is read

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -14,6 +15,7 @@ import uvicorn
 from pilotage.dashboard.access import Guard
 from pilotage.dashboard.app import Dashboard
 from pilotage.dashboard.listening import Server, listen
+from pilotage.dashboard.protocol import BoundedProtocol, ConnectionLimits
 from pilotage.dashboard.source import Source
 from pilotage.kube.keys import KeyFiles, Keys
 from pilotage.kube.listening import is_loopback, read_token
@@ -22,7 +24,7 @@ from pilotage.model.errors import InputError
 
 LOGGER = logging.getLogger("pilotage.dashboard")
 END_SECONDS = 2  # for open pages when the process ends
-MOST_CONNECTIONS = 256
+LIMITS = ConnectionLimits(connections=256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +85,21 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(source: Source, clock: Clock, place: Place) -> AsyncIterator[Serving]:
+async def serving(
+    source: Source, clock: Clock, place: Place, limits: ConnectionLimits = LIMITS
+) -> AsyncIterator[Serving]:
     """The page at its address; with port 0 at a free one."""
     listening = listen(place.host, place.port, place.option)
     place = replace(place, port=listening.getsockname()[1])
     dashboard = Dashboard(source, clock, place.guard)
     config = uvicorn.Config(
         dashboard.app,
+        http=partial(BoundedProtocol, limits=limits),  # type: ignore[arg-type]
+        ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=END_SECONDS,
     )
     config.load()

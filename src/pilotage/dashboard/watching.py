@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pilotage.dashboard.cached import pending_of, pods_on
 from pilotage.dashboard.rows import parse_reasons
@@ -40,6 +40,13 @@ class Advisor(Protocol):
     def advise(self, pod: PodView, actual: str) -> Judgement | None:
         """About a pod that is about to get a node, on the cluster as it is now; None: it cannot say."""
         ...
+
+
+class Seen(NamedTuple):
+    """What is kept of a pod that was seen; thousands of them while a list comes."""
+
+    pod: PodView
+    written: Judgement | None = None  # where it has just got its node
 
 
 @dataclass
@@ -138,15 +145,21 @@ class WatchedCluster:
 
     # What is seen
 
-    def see(self, found: Json) -> None:
-        """A pod, before the cache takes it in."""
+    def read(self, found: Json) -> Seen:
         pod, before = read_pod(found), self.cache.pods.get(found["metadata"]["uid"])
+        if not pod.node or before is None or before.node:
+            return Seen(pod)
+        return Seen(pod, read_written(found["metadata"].get("annotations") or {}, pod.node))
+
+    def see(self, seen: Seen) -> None:
+        """A pod, before the cache takes it in."""
+        pod, before = seen.pod, self.cache.pods.get(seen.pod.uid)
         if pod.waits:
             self._waits_since.setdefault(pod.uid, self.clock.now())
             if pod.condition and (before is None or before.condition != pod.condition):
                 self._note(Entry(self._decision(pod), pod.uid))
         elif pod.node and before is not None and not before.node:
-            written = read_written(found["metadata"].get("annotations") or {}, pod.node)
+            written = seen.written
             advice = self.advisor.advise(before, pod.node) if self.advisor is not None else None
             decision = replace(
                 self._decision(pod),
@@ -201,14 +214,21 @@ class WatchedPods:
     def __post_init__(self) -> None:
         self._cache = PodFollower(self.cluster.cache)
 
+    def read(self, found: Json) -> Seen:
+        return self.cluster.read(found)
+
     def listed(self, objects: list[Json]) -> None:
-        for found in objects:
-            self.cluster.see(found)
-        self._cache.listed(objects)
+        self.listed_as_read([*map(self.read, objects)])
+
+    def listed_as_read(self, objects: list[Seen]) -> None:
+        for seen in objects:
+            self.cluster.see(seen)
+        self._cache.listed_as_read([seen.pod for seen in objects])
 
     def changed(self, found: Json) -> None:
-        self.cluster.see(found)
-        self._cache.changed(found)
+        seen = self.read(found)
+        self.cluster.see(seen)
+        self.cluster.cache.take(seen.pod)
 
     def deleted(self, last: Json) -> None:
         self.cluster.forget(last["metadata"]["uid"])

@@ -7,7 +7,7 @@ import multiprocessing
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -19,6 +19,7 @@ import orjson
 from pilotage.model.clock import SystemClock
 from pilotage.model.cluster import Node
 from pilotage.model.errors import PilotageError
+from pilotage.serving.offered import Offered
 from pilotage.serving.run import Serving, Settings
 from pilotage.serving.warming import settle
 
@@ -46,6 +47,12 @@ class Figures:
 
 class AnswerError(PilotageError):
     """An answer that is not 200: nothing can be measured so."""
+
+    exit_code = 1
+
+
+class NotStartedError(PilotageError):
+    """There is no service to measure."""
 
     exit_code = 1
 
@@ -83,16 +90,25 @@ def bodies(nodes: int, seed: int = 0) -> list[bytes]:
 @contextmanager
 def a_process(nodes: int, policy: str) -> Iterator[tuple[int, int]]:
     """The service in a process of its own: its id and port."""
+    Offered.read((policy,))  # what is wrong with it is said here, not in a process that ends
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(nodes, policy, there), daemon=True)
     process.start()
+    there.close()  # else the pipe has no end when the process has
     try:
-        port = here.recv()
-        yield int(process.pid or 0), int(port)
+        yield int(process.pid or 0), _port(here)
     finally:
-        here.send("stop")
+        with suppress(OSError):  # it has ended by itself
+            here.send("stop")
         process.join(30)
+
+
+def _port(pipe: Connection) -> int:
+    try:
+        return int(pipe.recv())
+    except EOFError:
+        raise NotStartedError("the service ended before it could be asked; what it wrote says why") from None
 
 
 def _serve(nodes: int, policy: str, pipe: Connection) -> None:

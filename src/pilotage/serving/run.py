@@ -14,6 +14,7 @@ from pathlib import Path
 import uvicorn
 
 from pilotage.dashboard.listening import BACKLOG, Server, listen
+from pilotage.dashboard.protocol import BoundedProtocol, ConnectionLimits
 from pilotage.dashboard.serving import Place
 from pilotage.dashboard.serving import serving as showing
 from pilotage.dashboard.watching import WatchedPods
@@ -36,7 +37,6 @@ from pilotage.serving.following import STALE_SECONDS, Following
 from pilotage.serving.logs import log
 from pilotage.serving.metrics import Metrics
 from pilotage.serving.offered import Offered
-from pilotage.serving.protocol import BoundedProtocol
 from pilotage.serving.scoring import Scoring
 from pilotage.serving.security import Gate, Security
 from pilotage.serving.showing import ScoredPods, ServedCluster
@@ -61,6 +61,7 @@ class Settings:
     load: LoadSettings | None = None
     mix: WorkloadMix | None = None
     limits: Limits = Limits()  # noqa: RUF009 - frozen
+    connections: ConnectionLimits = ConnectionLimits()  # noqa: RUF009 - frozen
     stale_seconds: float = STALE_SECONDS
     seed: int = 0
     instance: str = "pilotage-serve"
@@ -200,7 +201,7 @@ class Serving:
     ) -> list[tuple[Server, list[socket.socket] | None]]:
         app, settings = application(service), self.settings
         common: dict[str, object] = {
-            "http": BoundedProtocol,
+            "http": partial(BoundedProtocol, limits=settings.connections),
             "ws": "none",
             "lifespan": "off",
             "log_config": None,

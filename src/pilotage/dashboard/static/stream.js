@@ -10,6 +10,7 @@ export class Stream {
     this.onLink = onLink;
     this.seen = "";
     this.source = null;
+    this.recovering = false;
   }
 
   async open() {
@@ -18,6 +19,7 @@ export class Stream {
   }
 
   connect() {
+    if (this.recovering) return; // it connects when it is done; a question that is open is not asked twice
     this.source?.close();
     const source = new EventSource(this.seen ? `api/events?seen=${encodeURIComponent(this.seen)}` : "api/events");
     this.source = source;
@@ -37,6 +39,7 @@ export class Stream {
   // The browser does not say why it gave up: ask.
   async recover() {
     this.source = null;
+    this.recovering = true;
     try {
       const answer = await fetch("api/decisions/0");
       if (answer.status === 401) await askForToken();
@@ -44,6 +47,7 @@ export class Stream {
     } catch {
       await pause();
     }
+    this.recovering = false;
     this.connect();
   }
 }

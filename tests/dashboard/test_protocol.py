@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from pilotage.serving.protocol import BoundedProtocol
+from pilotage.dashboard.protocol import BoundedProtocol, ConnectionLimits
 
 
 class Transport:
@@ -36,7 +36,7 @@ def test_only_a_unix_socket_is_local(family: socket.AddressFamily | None, local:
     async def run(connection: socket.socket | None) -> bool:
         config = uvicorn.Config(app, log_config=None)
         config.load()
-        made = BoundedProtocol(config, ServerState(), {}, asyncio.get_running_loop())
+        made = BoundedProtocol(config, ServerState(), {}, asyncio.get_running_loop(), limits=ConnectionLimits())
         made.connection_made(Transport(connection))  # type: ignore[arg-type]
         assert made.client is None
         made.on_message_begin()
@@ -81,7 +81,10 @@ def test_an_answer_leaves_in_one_piece(head: bytes, pieces: list[bytes]) -> None
     async def run() -> list[bytes]:
         config = uvicorn.Config(app, log_config=None)
         config.load()
-        made, transport = BoundedProtocol(config, ServerState(), {}, asyncio.get_running_loop()), Written()
+        made, transport = (
+            BoundedProtocol(config, ServerState(), {}, asyncio.get_running_loop(), limits=ConnectionLimits()),
+            Written(),
+        )
         made.connection_made(transport)  # type: ignore[arg-type]
         for data in (head, b"{}"):
             made.data_received(data)
@@ -92,3 +95,28 @@ def test_an_answer_leaves_in_one_piece(head: bytes, pieces: list[bytes]) -> None
     written = asyncio.run(run())
     assert [piece.split(b" ")[1] for piece in written] == pieces
     assert written[-1].endswith(b"yes") == head.startswith(b"POST")
+
+
+def test_trailers_are_no_headers() -> None:
+    """They came after who asks was looked at, and were added to what that is looked for in."""
+    seen: list[bytes] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+        seen.extend(name for name, _ in scope["headers"])
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def run() -> None:
+        config = uvicorn.Config(app, log_config=None)
+        config.load()
+        made = BoundedProtocol(config, ServerState(), {}, asyncio.get_running_loop(), limits=ConnectionLimits())
+        made.connection_made(Written())  # type: ignore[arg-type]
+        head = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
+        made.data_received(head + b"2\r\n{}\r\n0\r\nauthorization: Bearer x\r\n\r\n")
+        await asyncio.sleep(0.01)
+        made.connection_lost(None)
+
+    asyncio.run(run())
+    assert seen == [b"transfer-encoding"]
