@@ -38,3 +38,19 @@ def test_what_is_not_compiled_yet_is_compiled_before_it_asks_to_lead(
     done = pilotage("schedule", "--profile", "ours=fgd", "--kubeconfig", str(tmp_path / "kubeconfig"))
     assert (done.code, "nobody leads here" in done.err) == (2, True), done.err
     assert order == ["compiled fgd@1", "lease"]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--report", "{}/file/report.json"], "--report"),
+        (["--tls", "{}"], "--tls: has no effect without --listen"),
+        (["--learn", "{}/learned", "--advise", "{}/advice.csv"], "--learn: has no effect with --advise"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_before_anything_runs(
+    words: list[str], named: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    done = pilotage("schedule", *(word.format(tmp_path) for word in words))
+    assert (done.code, named in done.err) == (2, True), done.err

@@ -89,13 +89,13 @@ FreshOption = Annotated[bool, typer.Option("--fresh", help="Run everything again
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output and nothing else there.")]
 
 
-def check_place(out: Path | None) -> None:
+def check_place(out: Path | None, field: str = "--out") -> None:
     """Whether results can be written to `out`, before the work is done; makes nothing."""
     if out is None:
         return
     nearest = next(path for path in (out, *out.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise InputError("no directory that can be written to", file=nearest, field="--out")
+        raise InputError("no directory that can be written to", file=nearest, field=field)
 
 
 def engine_of(name: str, address: str | None, jobs: int | None) -> Engine:

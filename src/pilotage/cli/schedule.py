@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from pilotage.cli.dashboard import loopback_place, showing
-from pilotage.cli.options import PodsOption, TraceOption, console
+from pilotage.cli.options import PodsOption, TraceOption, check_place, console
 from pilotage.cli.schedule_learning import check_learning, learning_beside
 from pilotage.model.errors import InputError
 from pilotage.workloads.files import replace_file
@@ -118,6 +118,12 @@ def schedule(
     from pilotage.scheduler.endpoint import EndpointSettings
     from pilotage.scheduler.run import Settings
 
+    if report is not None:
+        check_place(report.parent, "--report")
+    if tls is not None and listen is None:
+        raise InputError("has no effect without --listen", field="--tls")
+    if learn is not None and advise is not None:
+        raise InputError("has no effect with --advise, which binds nothing to learn from", field="--learn")
     policies = _profiles(profile or ["pilotage=fgd" if advise is None else "default-scheduler=fgd"])
     if learn is not None:
         check_learning(policies)
