@@ -105,7 +105,7 @@ def metrics() -> Iterator[str]:
     yield "# Metrics\n"
     yield "Counters end in `_total`, histograms in `_bucket`, `_sum` and `_count`.\n"
     for title, where, registry in (
-        ("pilotage schedule", "On `--metrics-port` and `--listen`.", scheduler.Metrics().registry),
+        ("pilotage schedule", "On `--metrics-port` and `--listen`.", scheduler.Metrics({}).registry),
         ("pilotage schedule --advise", "On `--metrics-port` and `--listen`.", scheduler.AdviceMetrics().registry),
         ("pilotage serve", "On its own address; those of load with `--prometheus` or `--load`.", service),
     ):
