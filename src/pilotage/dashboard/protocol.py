@@ -21,7 +21,6 @@ _TOO_SLOW = (b"408 Request Timeout", b'{"reason":"deadline","message":"the reque
 _TOO_MANY = (b"429 Too Many Requests", b'{"reason":"busy","message":"too many connections"}')
 _GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NO_HTTP = (b"400 Bad Request", b'{"reason":"invalid","message":"this is no HTTP request"}')
-
 _NO_UPGRADE = (b"400 Bad Request", b'{"reason":"invalid","message":"no other protocol is spoken here"}')
 
 
