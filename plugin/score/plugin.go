@@ -72,7 +72,7 @@ func (p *Plugin) Name() string { return Name }
 // podScores are the answer about one pod, in the state of its cycle.
 type podScores struct {
 	numbers map[string]int32
-	scores  []int8 // by number
+	scores  []byte // by number
 }
 
 // Clone returns the same: nobody writes to it.

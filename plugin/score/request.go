@@ -2,6 +2,8 @@ package score
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -28,7 +30,7 @@ const (
 	mostNames   = 255     // of resources that the service keeps for a session, beside ephemeral storage
 
 	// Bytes that are mostly enough, so that a request is written into one piece of memory.
-	requestRoom, columnsRoom, stateRoom = 512, 16, 512
+	requestRoom, columnsRoom, stateRoom = 512, 18, 512
 )
 
 // Labels of nodes that policies look at; the others stay here.
@@ -118,10 +120,22 @@ type head struct {
 	pod             []byte
 }
 
-// appendRequest writes a request: candidates as two columns, and what is news of them. It is written by hand because it is
+// columns are candidates as they travel: numbers of 32 bits and generations of 64, the lowest byte first.
+type columns struct{ numbers, generations []byte }
+
+func columnsOf(candidates []candidate) columns {
+	made := columns{make([]byte, 0, 4*len(candidates)), make([]byte, 0, 8*len(candidates))}
+	for _, one := range candidates {
+		made.numbers = binary.LittleEndian.AppendUint32(made.numbers, uint32(one.number))
+		made.generations = binary.LittleEndian.AppendUint64(made.generations, uint64(one.GetGeneration()))
+	}
+	return made
+}
+
+// appendRequest writes a request: candidates as columns, and what is news of them. It is written by hand because it is
 // long and the same for a thousand nodes.
-func appendRequest(to []byte, head head, candidates, news []candidate, millis int64) []byte {
-	to = slices.Grow(to, requestRoom+len(head.pod)+columnsRoom*len(candidates)+stateRoom*len(news))
+func appendRequest(to []byte, head head, candidates columns, news []candidate, millis int64) []byte {
+	to = slices.Grow(to, requestRoom+len(head.pod)+columnsRoom*len(candidates.numbers)/4+stateRoom*len(news))
 	to = append(to, `{"apiVersion":"`+apiVersion+`","session":`...)
 	to = appendString(to, head.session)
 	if head.policy != "" {
@@ -132,22 +146,16 @@ func appendRequest(to []byte, head head, candidates, news []candidate, millis in
 	to = strconv.AppendInt(to, millis, 10)
 	to = append(to, `,"pod":`...)
 	to = append(to, head.pod...)
-	to = append(to, `,"candidates":{"numbers":[`...)
-	for _, one := range candidates {
-		to = append(strconv.AppendInt(to, int64(one.number), 10), ',')
-	}
-	to = append(withoutComma(to), `],"generations":[`...)
-	for _, one := range candidates {
-		to = append(strconv.AppendInt(to, one.GetGeneration(), 10), ',')
-	}
-	to = append(withoutComma(to), `],"told":[`...)
+	to = append(to, `,"candidates":{"numbers":"`...)
+	to = base64.StdEncoding.AppendEncode(to, candidates.numbers)
+	to = append(to, `","generations":"`...)
+	to = base64.StdEncoding.AppendEncode(to, candidates.generations)
+	to = append(to, `","told":[`...)
 	for _, one := range news {
 		to = append(appendTold(to, one, head.resources), ',')
 	}
-	return append(withoutComma(to), "]}}"...)
+	return append(bytes.TrimSuffix(to, []byte(",")), "]}}"...)
 }
-
-func withoutComma(text []byte) []byte { return bytes.TrimSuffix(text, []byte(",")) }
 
 func appendTold(to []byte, one candidate, known resourceNames) []byte {
 	to = append(to, `{"number":`...)

@@ -169,6 +169,6 @@ func BenchmarkRequest(b *testing.B) {
 	for b.Loop() {
 		encoded, _ := encodedPod(pod)
 		candidates := session.numbered(nodes)
-		appendRequest(nil, head{"session", "", session.resources, encoded}, candidates, candidates[:1], 100)
+		appendRequest(nil, head{"session", "", session.resources, encoded}, columnsOf(candidates), candidates[:1], 100)
 	}
 }

@@ -1,12 +1,15 @@
 package score
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -28,8 +31,8 @@ type asked struct {
 	DeadlineMs int64           `json:"deadlineMs"`
 	Pod        json.RawMessage `json:"pod"`
 	Candidates struct {
-		Numbers     []int   `json:"numbers"`
-		Generations []int64 `json:"generations"`
+		Numbers     []byte `json:"numbers"`
+		Generations []byte `json:"generations"`
 		Told        []struct {
 			Number     int            `json:"number"`
 			Name       string         `json:"name"`
@@ -37,6 +40,18 @@ type asked struct {
 			State      map[string]any `json:"state"`
 		} `json:"told"`
 	} `json:"candidates"`
+}
+
+// numbers of the candidates.
+func (a asked) numbers() (found []int) {
+	for part := range slices.Chunk(a.Candidates.Numbers, 4) {
+		found = append(found, int(binary.LittleEndian.Uint32(part)))
+	}
+	return found
+}
+
+func (a asked) generation(i int) int64 {
+	return int64(binary.LittleEndian.Uint64(a.Candidates.Generations[8*i:]))
 }
 
 func (a asked) uid() string {
@@ -90,16 +105,15 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.answer != nil && s.answer(w, request) {
 		return
 	}
-	scores, unknown, numbers := []int{}, []int{}, []candidate{}
+	scores, unknown := []byte{}, []int{}
 	for _, told := range request.Candidates.Told {
 		s.known[told.Number] = told.Generation
 	}
-	for i, number := range request.Candidates.Numbers {
-		if generation, has := s.known[number]; !has || generation != request.Candidates.Generations[i] {
+	for i, number := range request.numbers() {
+		if generation, has := s.known[number]; !has || generation != request.generation(i) {
 			unknown = append(unknown, number)
 		}
-		scores = append(scores, max(0, 100-i))
-		numbers = append(numbers, candidate{number: int32(number)})
+		scores = append(scores, byte(max(0, 100-i)))
 	}
 	if len(unknown) > 0 {
 		w.WriteHeader(http.StatusConflict)
@@ -107,7 +121,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"apiVersion": "v1", "uid": request.uid(), "policy": "fgd@1", "scores": scores, "asked": checksumOf(numbers),
+		"apiVersion": "v1", "uid": request.uid(), "policy": "fgd@1", "scores": scores,
+		"asked": crc32.ChecksumIEEE(request.Candidates.Numbers),
 	})
 }
 

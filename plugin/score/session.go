@@ -70,7 +70,7 @@ func (s *session) scores(ctx context.Context, pod []byte, uid string, nodes []fw
 }
 
 // attempt returns no scores where the service has forgotten nodes.
-func (s *session) attempt(ctx context.Context, pod []byte, uid string, candidates []candidate) ([]int8, *fallback) {
+func (s *session) attempt(ctx context.Context, pod []byte, uid string, candidates []candidate) ([]byte, *fallback) {
 	for {
 		news := s.news(candidates)
 		if len(news) <= s.atOnce {
@@ -84,9 +84,10 @@ func (s *session) attempt(ctx context.Context, pod []byte, uid string, candidate
 	}
 }
 
-func (s *session) request(ctx context.Context, pod []byte, uid string, candidates, news []candidate) ([]int8, *fallback) {
+func (s *session) request(ctx context.Context, pod []byte, uid string, candidates, news []candidate) ([]byte, *fallback) {
 	s.onSent(len(news))
-	body := appendRequest(nil, head{s.id, s.policy, s.resources, pod}, candidates, news, remaining(ctx).Milliseconds())
+	asked := columnsOf(candidates)
+	body := appendRequest(nil, head{s.id, s.policy, s.resources, pod}, asked, news, remaining(ctx).Milliseconds())
 	answer, problem := s.client.ask(ctx, body, mostBytes(len(candidates)))
 	if problem != nil && problem.reason == late && len(news) > fewestStates {
 		s.atOnce = max(len(news)/2, fewestStates) // the same again would be late again: no pod would ever be scored
@@ -97,7 +98,7 @@ func (s *session) request(ctx context.Context, pod []byte, uid string, candidate
 	for _, one := range news {
 		s.told[one.number] = one.GetGeneration()
 	}
-	return scoresOf(answer, uid, len(candidates), checksumOf(candidates))
+	return scoresOf(answer, uid, asked)
 }
 
 // numbered finds the numbers of nodes; new ones get theirs.
@@ -140,8 +141,8 @@ func (s *session) news(candidates []candidate) (found []candidate) {
 	return found
 }
 
-func (s *session) byNumber(candidates []candidate, scores []int8) *podScores {
-	found := &podScores{s.numbers, make([]int8, len(s.told))}
+func (s *session) byNumber(candidates []candidate, scores []byte) *podScores {
+	found := &podScores{s.numbers, make([]byte, len(s.told))}
 	for i, one := range candidates {
 		found.scores[one.number] = scores[i]
 	}

@@ -25,7 +25,7 @@ func TestOnlyWhatChangedIsSentAgain(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	told := service.asked[2].Candidates.Told[0]
-	if told.Name != "node-003" || told.Number != service.asked[2].Candidates.Numbers[3] {
+	if told.Name != "node-003" || told.Number != service.asked[2].numbers()[3] {
 		t.Errorf("%v", told)
 	}
 	state := told.State
@@ -59,7 +59,7 @@ func TestScoresBelongToTheirNodesInAnyOrder(t *testing.T) {
 	if why != "" {
 		t.Fatal(why)
 	}
-	if numbers := service.asked[1].Candidates.Numbers; !slices.Equal(numbers, []int{3, 2, 0}) {
+	if numbers := service.asked[1].numbers(); !slices.Equal(numbers, []int{3, 2, 0}) {
 		t.Errorf("%v", numbers)
 	}
 	for i, info := range turned {
@@ -112,7 +112,7 @@ func TestASessionWithMoreNodesThanAServiceKeepsBeginsAnew(t *testing.T) {
 		t.Fatal(why)
 	}
 	before, after := service.asked[0], service.asked[1]
-	if after.Session == before.Session || !slices.Equal(after.Candidates.Numbers, []int{0, 1, 2}) || len(after.Candidates.Told) != 3 {
+	if after.Session == before.Session || !slices.Equal(after.numbers(), []int{0, 1, 2}) || len(after.Candidates.Told) != 3 {
 		t.Errorf("%v, then %v", before, after)
 	}
 }

@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn, UnixStreamServer
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 LATE_SECONDS = 3.0
 HUGE = b" " * 2**22
 
@@ -23,13 +27,23 @@ Answer = Callable[[dict[str, Any], list[int]], bytes]
 
 
 def right(request: dict[str, Any], scores: list[int]) -> bytes:
-    return about(request, scores, request["candidates"]["numbers"])
+    return about(request, b64encode(bytes(scores)).decode(), numbers_of(request))
 
 
-def about(request: dict[str, Any], scores: list[int], numbers: list[int]) -> bytes:
-    asked = zlib.crc32(b"".join(number.to_bytes(4, "little") for number in numbers))
+def about(request: dict[str, Any], scores: object, numbers: NDArray[np.uint32]) -> bytes:
     uid = request["pod"]["metadata"]["uid"]
-    return json.dumps({"apiVersion": "v1", "uid": uid, "policy": "test@1", "scores": scores, "asked": asked}).encode()
+    answer = {
+        "apiVersion": "v1",
+        "uid": uid,
+        "policy": "test@1",
+        "scores": scores,
+        "asked": zlib.crc32(numbers.tobytes()),
+    }
+    return json.dumps(answer).encode()
+
+
+def numbers_of(request: dict[str, Any]) -> NDArray[np.uint32]:
+    return np.frombuffer(b64decode(request["candidates"]["numbers"]), "<u4")
 
 
 def garbage(request: dict[str, Any], scores: list[int]) -> bytes:
@@ -43,15 +57,15 @@ def late(request: dict[str, Any], scores: list[int]) -> bytes:
 
 def wrong_nodes(request: dict[str, Any], scores: list[int]) -> bytes:
     """As many as were asked about, but others."""
-    return about(request, scores, [number + 1 for number in request["candidates"]["numbers"]])
+    return about(request, b64encode(bytes(scores)).decode(), numbers_of(request) + 1)
 
 
 def not_a_number(request: dict[str, Any], scores: list[int]) -> bytes:
-    return right(request, [float("nan") for _ in scores])  # type: ignore[misc]
+    return about(request, [float("nan") for _ in scores], numbers_of(request))
 
 
 def out_of_range(request: dict[str, Any], scores: list[int]) -> bytes:
-    return right(request, [10**9 for _ in scores])
+    return right(request, [255 for _ in scores])
 
 
 def huge(request: dict[str, Any], scores: list[int]) -> bytes:
@@ -71,11 +85,13 @@ class Faulty:
         candidates = request["candidates"]
         for one in candidates["told"]:
             self.names[one["number"]], self.known[one["number"]] = one["name"], one["generation"]
-        asked = zip(candidates["numbers"], candidates["generations"], strict=True)
+        numbers = numbers_of(request).tolist()
+        generations = np.frombuffer(b64decode(candidates["generations"]), "<i8").tolist()
+        asked = zip(numbers, generations, strict=True)
         unknown = [number for number, generation in asked if self.known.get(number) != generation]
         if unknown:
             return 409, json.dumps({"reason": "unknown-generation", "message": "", "unknown": unknown}).encode()
-        names = [self.names[number] for number in candidates["numbers"]]
+        names = [self.names[number] for number in numbers]
         best = min(names)
         return 200, self.answer(request, [100 * (name == best) for name in names])
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -96,6 +97,22 @@ def a_state(cpu: int = 8000, used: int = 0, gpus: int = 0, **more: Any) -> Json:
         "requested": {"cpuMilli": used, "memoryBytes": used * 2**20, "pods": 1},
         **more,
     }
+
+
+def column(numbers: Iterable[int], size: int) -> str:
+    """As they travel: so many bytes each, the lowest first, in base64."""
+    return b64encode(b"".join(number.to_bytes(size, "little", signed=number < 0) for number in numbers)).decode()
+
+
+def numbered(*pairs: tuple[int, int], told: list[Json] | None = None) -> Json:
+    """Candidates as pairs of number and generation."""
+    numbers, generations = ([pair[i] for pair in pairs] for i in range(2))
+    return {"numbers": column(numbers, 4), "generations": column(generations, 8), "told": told or []}
+
+
+def scores_of(answer: Json) -> list[int]:
+    """By number."""
+    return list(b64decode(answer["scores"]))
 
 
 def a_question(candidates: list[Json] | Json, pod: Json | None = None, **more: Any) -> Json:

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from pilotage.dashboard.protocol import ConnectionLimits
-from pilotage.serving.app import Limits
+from pilotage.serving.questions import Limits
 from pilotage.serving.run import Serving, Settings
 from serving.services import a_question, a_service, a_state, ask, read
 

@@ -11,7 +11,7 @@ import pytest
 
 from pilotage.lab.plugin_build import plugin_sources
 from pilotage.serving.run import Serving, Settings
-from serving.services import a_question, a_service, a_small_pod, a_state, ask, read
+from serving.services import a_question, a_service, a_small_pod, a_state, ask, column, numbered, read, scores_of
 
 
 @pytest.fixture(scope="module")
@@ -82,20 +82,14 @@ def test_sessions_do_not_mix(service: Serving) -> None:
     assert status == 409
 
 
-def numbered(*pairs: tuple[int, int], told: list[dict[str, object]] | None = None) -> dict[str, object]:
-    """Candidates as pairs of number and generation."""
-    numbers, generations = ([pair[i] for pair in pairs] for i in range(2))
-    return {"numbers": numbers, "generations": generations, "told": told or []}
-
-
 def test_candidates_by_number_get_scores_in_the_order_asked(service: Serving) -> None:
     told_both = [{"number": 7, **told("a", 4000, 1)}, {"number": 3, **told("b", 1000, 2)}]
     status, answer = ask(service, "/v1/score", a_question(numbered((7, 1), (3, 2), told=told_both), session="n1"))
-    assert (status, answer["scores"], answer["uid"]) == (200, [0, 100], "uid-web")
+    assert (status, scores_of(answer), answer["uid"]) == (200, [0, 100], "uid-web")
     assert answer["asked"] == zlib.crc32(bytes([7, 0, 0, 0, 3, 0, 0, 0]))
     again = numbered((3, 5), (7, 1), told=[{"number": 3, **told("b", 6000, 5)}])
     status, answer = ask(service, "/v1/score", a_question(again, session="n1"))
-    assert (status, answer["scores"]) == (200, [0, 100])
+    assert (status, scores_of(answer)) == (200, [0, 100])
 
 
 def test_numbers_that_are_not_known_are_asked_for_and_the_rest_is_remembered(service: Serving) -> None:
@@ -104,7 +98,7 @@ def test_numbers_that_are_not_known_are_asked_for_and_the_rest_is_remembered(ser
     assert (status, answer["reason"], answer["unknown"]) == (409, "unknown-generation", [0, 49_999])
     missing = numbered((0, 1), (1, 2), told=[{"number": 0, **told("a", 4000, 1)}])
     status, answer = ask(service, "/v1/score", a_question(missing, session="n2"))
-    assert (status, answer["scores"]) == (200, [0, 100])
+    assert (status, scores_of(answer)) == (200, [0, 100])
     status, answer = ask(service, "/v1/score", a_question(numbered((0, 1), (1, 1)), session="n2"))
     assert (status, answer["unknown"]) == (409, [1])
 
@@ -116,13 +110,13 @@ def test_what_is_told_by_name_is_not_taken_for_what_was_told_by_number(service: 
     status, answer = ask(service, "/v1/score", a_question(numbered((0, 1), (1, 1)), session="n3"))
     assert (status, answer["unknown"]) == (409, [0])
     _, answer = ask(service, "/v1/score", a_question(numbered((0, 2), (1, 1)), session="n3"))
-    assert answer["scores"] == [100, 0]
+    assert scores_of(answer) == [100, 0]
 
 
 def test_a_node_that_came_later_leaves_the_others_where_they_are(service: Serving) -> None:
     ask(service, "/v1/score", a_question(numbered((0, 1), told=[{"number": 0, **told("z", 4000, 1)}]), session="n4"))
     later = numbered((0, 1), (1, 1), told=[{"number": 1, **told("a", 1000, 1)}])
-    assert ask(service, "/v1/score", a_question(later, session="n4"))[1]["scores"] == [0, 100]
+    assert scores_of(ask(service, "/v1/score", a_question(later, session="n4"))[1]) == [0, 100]
 
 
 def test_a_device_without_room_scores_lowest(service: Serving) -> None:
@@ -169,12 +163,14 @@ def test_a_suggestion_says_why(service: Serving) -> None:
         ({"candidates": [{"name": "a"}, {"name": "b", "generation": 1}], "session": "s"}, "only a name"),
         ({"candidates": [{"name": "a", "generation": 1}]}, "session"),
         ({"candidates": [{"name": "a"}]}, "follows no cluster"),
-        ({"candidates": {"numbers": [1, 2], "generations": [1]}, "session": "s"}, "differ in length"),
-        ({"candidates": {"numbers": [1], "generations": [1]}}, "session"),
-        ({"candidates": {"numbers": [50_000], "generations": [1]}, "session": "s"}, "numbers"),
-        ({"candidates": {"numbers": [1], "generations": [-1]}, "session": "s"}, "generations"),
-        ({"candidates": {"numbers": [1]}, "session": "s"}, "generations"),
-        ({"candidates": {"numbers": [1], "generations": [1], "told": [{"number": 1, "name": "a"}]}}, "told"),
+        ({"candidates": {**numbered((1, 1), (2, 1)), "generations": column([1], 8)}, "session": "s"}, "in length"),
+        ({"candidates": {"numbers": column([1, 2, 3], 2), "generations": column([1], 12)}, "session": "s"}, "4 and 8"),
+        ({"candidates": numbered((1, 1))}, "session"),
+        ({"candidates": numbered((50_000, 1)), "session": "s"}, "numbers"),
+        ({"candidates": numbered((1, -1)), "session": "s"}, "generations"),
+        ({"candidates": {"numbers": [1], "generations": [1]}, "session": "s"}, "numbers"),
+        ({"candidates": {"numbers": column([1], 4)}, "session": "s"}, "generations"),
+        ({"candidates": numbered((1, 1), told=[{"number": 1, "name": "a"}])}, "told"),
         ({"pod": {"metadata": {"uid": "u", "name": "n"}, "spec": {"containers": [{}]}}}, "namespace"),
         ({"pod": a_small_pod(cpu="one")}, "spec.containers"),
         ({"deadlineMs": 0}, "deadlineMs"),

@@ -10,7 +10,7 @@ import pytest
 from pilotage.model.clock import VirtualClock
 from pilotage.serving.callers import SESSION_SECONDS, SESSIONS_KEPT
 from pilotage.serving.run import Serving
-from serving.services import a_question, a_service, a_state, ask
+from serving.services import a_question, a_service, a_state, ask, numbered, scores_of
 
 NAMES = [f"session-{n}" for n in range(SESSIONS_KEPT)]
 
@@ -32,19 +32,19 @@ def score(service: Serving, session: str, *, tell: bool) -> tuple[int, Any]:
     told = [
         {"number": n, "name": name, "generation": 1, "state": state} for n, (name, state) in enumerate(states.items())
     ]
-    candidates = {"numbers": [0, 1], "generations": [1, 1], "told": told if tell else []}
+    candidates = numbered((0, 1), (1, 1), told=told if tell else [])
     return ask(service, "/v1/score", a_question(candidates, session=session))
 
 
 def test_after_its_time_a_session_is_told_everything_again(service: Serving, clock: VirtualClock) -> None:
-    assert score(service, "one", tell=True)[1]["scores"] == [0, 100]
+    assert scores_of(score(service, "one", tell=True)[1]) == [0, 100]
     clock.seconds += SESSION_SECONDS - 1
-    assert score(service, "one", tell=False)[1]["scores"] == [0, 100]
+    assert scores_of(score(service, "one", tell=False)[1]) == [0, 100]
     clock.seconds += 1
     status, answer = score(service, "one", tell=False)
     assert (status, answer["reason"], answer["unknown"]) == (409, "unknown-generation", [0, 1])
     status, answer = score(service, "one", tell=True)
-    assert (status, answer["scores"]) == (200, [0, 100])
+    assert (status, scores_of(answer)) == (200, [0, 100])
     clock.seconds += SESSION_SECONDS - 1  # its time begins anew
     assert score(service, "one", tell=False)[0] == 200
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pilotage.kube.cache import ClusterCache
 from pilotage.kube.podview import PodView, device_mask
@@ -65,19 +66,22 @@ class Session:
         self.take(candidates)
         names, index = [one.name for one in candidates], self.cache.state.index
         generations = [NO_GENERATION if one.generation is None else one.generation for one in candidates]
-        return self._known(np.array([index.get(name, NOWHERE) for name in names], np.int64), generations, names)
+        places = [index.get(name, NOWHERE) for name in names]
+        return self._known(np.array(places, np.int64), np.array(generations, np.int64), names)
 
     def numbered(self, candidates: NumberedCandidates) -> IntArray:
         """The same by number."""
+        numbers, generations = _columns(candidates)
         self.take(candidates.told)
         for one in candidates.told:
             self.place_M[one.number] = self.cache.state.index[one.name]
-        return self._known(self.place_M[candidates.numbers], candidates.generations, candidates.numbers)
+        return self._known(self.place_M[numbers], generations, numbers)
 
-    def _known(self, place_C: IntArray, generations: list[int], asked: Sequence[str | int]) -> IntArray:
-        known_C = (place_C != NOWHERE) & (self.generation_N[place_C] == np.array(generations, np.int64))
+    def _known(self, place_C: IntArray, generation_C: IntArray, asked: list[str] | NDArray[np.uint32]) -> IntArray:
+        known_C = (self.generation_N[place_C] == generation_C) & (place_C != NOWHERE)
         if not known_C.all():
-            raise unknown_nodes([asked[c] for c in np.flatnonzero(~known_C).tolist()], len(asked))
+            said: list[str] | list[int] = asked if isinstance(asked, list) else asked.tolist()
+            raise unknown_nodes([said[c] for c in np.flatnonzero(~known_C).tolist()], len(said))
         return place_C
 
     def remember(self, pod: PodView) -> None:
@@ -127,6 +131,8 @@ class Session:
         count = int(arrays.device_count_N[n])
         left_D, kinds_T = arrays.device_left_ND[n], arrays.kind_count_NT[n]
         left_D[:count], kinds_T[:] = GPU_MILLI, 0
+        if not count:
+            return
         shares = [
             (device_mask(pod.index), pod.milli, pod.count)
             for pod in state.gpu_pods
@@ -141,7 +147,7 @@ class Session:
         whole = sum(state.requested.extended.get(name, 0) for name in WHOLE_DEVICES)
         idle = [d for d in range(count) if left_D[d] == GPU_MILLI][:whole]
         left_D[idle] = 0
-        if whole and count:
+        if whole:
             kinds_T[1] += len(idle)
 
     def _node(self, name: str, state: NodeState) -> Node:
@@ -172,6 +178,16 @@ class Session:
             self.cache.on_problem(f"node {name}: its GPUs are not counted: {problem}")
             return 0
         return gpus
+
+
+def _columns(candidates: NumberedCandidates) -> tuple[NDArray[np.uint32], IntArray]:
+    """Numbers and generations."""
+    if 2 * len(candidates.numbers) != len(candidates.generations) or len(candidates.numbers) % 4:
+        raise invalid("candidates: numbers and generations differ in length; expected 4 and 8 bytes for each candidate")
+    number_C, generation_C = np.frombuffer(candidates.numbers, "<u4"), np.frombuffer(candidates.generations, "<i8")
+    if number_C.max() >= NODES_KEPT or generation_C.min() < 0:
+        raise invalid(f"candidates: expected numbers below {NODES_KEPT} and generations of at least 0")
+    return number_C, generation_C
 
 
 @dataclass

@@ -30,13 +30,14 @@ from pilotage.model.clock import Clock
 from pilotage.model.cluster import Node
 from pilotage.model.errors import InputError, PilotageError
 from pilotage.policies.api import WorkloadMix
-from pilotage.serving.app import Limits, Service, application
+from pilotage.serving.app import Service
 from pilotage.serving.callers import Sessions
 from pilotage.serving.extender import Extender
 from pilotage.serving.following import STALE_SECONDS, Following
 from pilotage.serving.logs import log
 from pilotage.serving.metrics import Metrics
 from pilotage.serving.offered import Offered
+from pilotage.serving.questions import Answering, Limits
 from pilotage.serving.scoring import Scoring
 from pilotage.serving.security import Gate, Security
 from pilotage.serving.showing import ScoredPods, ServedCluster
@@ -134,9 +135,8 @@ class Serving:
                 self.collector = Collector(self.columns, self.clock, self.metrics.registry, self._measured)
                 await stack.enter_async_context(self.collector.running())
             api = Api(self.sessions, self.own, extender.on_scored if extender is not None else None)
-            service = Service(
-                api, extender, self.metrics, self.gate, self.obstacles, self.details, self.settings.limits
-            )
+            answering = Answering(self.metrics, self.gate, self.settings.limits)
+            service = Service(api, extender, answering, self.obstacles, self.details)
             servers = self._servers(service, listening)
             tasks = [asyncio.create_task(server.serve(sockets)) for server, sockets in servers]
             ticking = asyncio.create_task(self._publish())
@@ -199,7 +199,7 @@ class Serving:
     def _servers(
         self, service: Service, listening: socket.socket | None
     ) -> list[tuple[Server, list[socket.socket] | None]]:
-        app, settings = application(service), self.settings
+        settings = self.settings
         common: dict[str, object] = {
             "http": partial(BoundedProtocol, limits=settings.connections),
             "ws": "none",
@@ -207,6 +207,7 @@ class Serving:
             "log_config": None,
             "access_log": False,
             "server_header": False,
+            "proxy_headers": False,  # who asks is decided by sockets and certificates
             "date_header": False,
             "timeout_keep_alive": KEEP_ALIVE_SECONDS,
             "timeout_graceful_shutdown": GRACE_SECONDS,
@@ -214,7 +215,7 @@ class Serving:
         }
         servers: list[tuple[Server, list[socket.socket] | None]] = []
         if listening is not None:
-            config = uvicorn.Config(app, **common)  # type: ignore[arg-type]
+            config = uvicorn.Config(service, **common)  # type: ignore[arg-type]
             config.load()
             server = Server(config)
             if settings.security.files is not None:
@@ -223,7 +224,7 @@ class Serving:
             servers.append((server, [listening]))
         if settings.socket is not None:
             _prepare_socket(settings.socket)
-            config = uvicorn.Config(app, uds=str(settings.socket), **common)  # type: ignore[arg-type]
+            config = uvicorn.Config(service, uds=str(settings.socket), **common)  # type: ignore[arg-type]
             servers.append((Server(config), None))
         return servers
 

@@ -59,15 +59,16 @@ class Api:
         scoring, nodes = self._place(request.candidates, request.session, pod)
         said = scoring.verdict(pod, request.policy)
         total_C = said.of(nodes)
-        scores: list[int] = scaled(total_C, TOP).tolist()
+        score_C = scaled(total_C, TOP)
         names: list[str] = []
         if self.on_scored is not None or not isinstance(request.candidates, NumberedCandidates):
             names = [scoring.cache.state.nodes[n].name for n in nodes]
         if self.on_scored is not None:
             self.on_scored(pod.uid, Scored(said.policy.name, names, total_C))
         if isinstance(request.candidates, NumberedCandidates):
-            return ScoreAnswer("v1", pod.uid, said.policy.name, scores, _checksum(request.candidates))
-        return ScoreAnswer("v1", pod.uid, said.policy.name, dict(zip(names, scores, strict=True)))
+            asked = crc32(request.candidates.numbers)  # scores in a row do not say whose they are
+            return ScoreAnswer("v1", pod.uid, said.policy.name, score_C.tobytes(), asked)
+        return ScoreAnswer("v1", pod.uid, said.policy.name, dict(zip(names, score_C.tolist(), strict=True)))
 
     def suggest(self, request: SuggestRequest) -> SuggestAnswer:
         """The best of the candidates after all filters, and why."""
@@ -97,7 +98,8 @@ class Api:
     ) -> tuple[Scoring, IntArray]:
         """The cluster in question, and which of its nodes are candidates."""
         if isinstance(candidates, NumberedCandidates):
-            _expect_columns(candidates, session)
+            if session is None:
+                raise invalid("session: is missing; expected one, as candidates have numbers")
             known = self.sessions.find(session)
             nodes = known.numbered(candidates)
         else:
@@ -110,18 +112,6 @@ class Api:
             nodes = known.named(candidates)
         known.remember(pod)
         return known.scoring, nodes
-
-
-def _checksum(candidates: NumberedCandidates) -> int:
-    """CRC-32 of the numbers, 32 bits each, the lowest first: scores in a list do not say whose they are."""
-    return crc32(np.array(candidates.numbers, "<u4").tobytes())
-
-
-def _expect_columns(candidates: NumberedCandidates, session: str | None) -> None:
-    if len(candidates.numbers) != len(candidates.generations):
-        raise invalid("candidates: numbers and generations differ in length; expected one generation for each number")
-    if session is None:
-        raise invalid("session: is missing; expected one, as candidates have numbers")
 
 
 def _expect_forms(candidates: list[Candidate], session: str | None) -> None:

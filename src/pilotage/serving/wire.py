@@ -164,10 +164,13 @@ class ToldNode(Wire, frozen=True, gc=False):
 
 
 class NumberedCandidates(Wire, frozen=True):
-    """Nodes that the caller may choose, as two columns. Names and states travel when they are news alone."""
+    """Nodes that the caller may choose, as two columns of whole numbers: base64, the lowest byte of a number first.
 
-    numbers: Annotated[list[NodeNumber], Meta(min_length=1, max_length=MAX_CANDIDATES)]
-    generations: Annotated[list[Generation], Meta(min_length=1, max_length=MAX_CANDIDATES)]  # in the same order
+    Names and states travel when they are news alone.
+    """
+
+    numbers: Annotated[bytes, Meta(min_length=4, max_length=4 * MAX_CANDIDATES)]  # 32 bits each
+    generations: Annotated[bytes, Meta(min_length=8, max_length=8 * MAX_CANDIDATES)]  # 64 bits each, in the same order
     told: Annotated[list[ToldNode], Meta(max_length=MAX_CANDIDATES)] = []
 
 
@@ -190,13 +193,13 @@ class ScoreRequest(Wire, frozen=True):
 
 
 class ScoreAnswer(Wire, frozen=True, omit_defaults=True):
-    """0 to 100 for exactly the candidates of the request: by name, or in the order of their numbers."""
+    """0 to 100 for exactly the candidates of the request: by name, or a byte each in their order."""
 
     api_version: Literal["v1"]
     uid: str
     policy: str
-    scores: dict[str, Score] | list[Score]
-    asked: Annotated[int, Meta(ge=0, lt=2**32)] | None = None  # checksum of the numbers, where scores are a list
+    scores: dict[str, Score] | bytes  # base64
+    asked: Annotated[int, Meta(ge=0, lt=2**32)] | None = None  # CRC-32 of the numbers as they came, where they did
 
 
 class SuggestRequest(Wire, frozen=True):
