@@ -14,9 +14,9 @@ from pilotage.lab.faults.inject import BY_NAME
 MUST_BE_ZERO = ("lost", "bound_twice", "over_capacity", "over_devices", "half_gangs")
 SECONDS = 1500  # the most that a machine with much else to do may take
 
-# 2,000 pods over ten kills; every other fault once. Longer series are an experiment.
+# Ten kills while 2,000 pods arrive; every other fault once. Longer series are an experiment.
 SERIES = {
-    "kills": (["scheduler-killed"], 10, 200),
+    "kills": (["scheduler-killed"], 10, 2000),
     "control plane": (["api-server-killed", "etcd-killed", "watch-expired"], 1, 100),
     "the rest": (["scheduler-killed-15s", "leader-paused", "nodes-deleted", "kwok-gone"], 1, 100),
 }

@@ -172,6 +172,21 @@ def test_unknown_paths_and_methods_are_named(service: Serving) -> None:
     assert ask(service, "/extender/filter", {})[0] == 404  # no cluster is followed
 
 
+def test_a_fault_of_our_own_is_an_answer_that_shows_nothing_of_it(
+    service: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("a secret")
+
+    monkeypatch.setattr(service.sessions, "find", fail)
+    question = a_question([{"name": "a", "state": a_state()}])
+    status, answer = ask(service, "/v1/score", question)
+    assert (status, answer) == (500, {"reason": "error", "message": "POST /v1/score: error"})
+    assert "a question could not be answered" in caplog.text
+    monkeypatch.undo()
+    assert ask(service, "/v1/score", question)[0] == 200
+
+
 def test_connections_beyond_the_limit_are_refused() -> None:
     settings = Settings(policies=("least-allocated",), port=0, connections=ConnectionLimits(connections=0))
     with a_service(settings) as service:

@@ -18,10 +18,10 @@ from pilotage.serving import wire
 from pilotage.serving.extender import Extender
 from pilotage.serving.openapi import description
 from pilotage.serving.problems import RefusedError
-from pilotage.serving.questions import JSON, Answering, Question, refusal
+from pilotage.serving.questions import JSON, NOT_ALLOWED, Answering, Question, refusal
 from pilotage.serving.v1 import Api
 
-REASONS = {404: "not-found", 405: "method-not-allowed", 500: "error"}
+REASONS = {404: "not-found", 405: NOT_ALLOWED, 500: "error"}
 
 
 @dataclass
@@ -49,7 +49,6 @@ class Service:
             ):
                 self._questions[f"/extender/{verb}"] = Question.of(verb, kind, do, extender=True)
         routes = [
-            *(Route(path, _unreachable, methods=["POST"]) for path in self._questions),
             Route("/openapi.json", self._openapi),
             Route("/healthz", _healthy),
             Route("/readyz", self._ready),
@@ -59,7 +58,7 @@ class Service:
         self._others = Starlette(routes=routes, exception_handlers=handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        question = self._questions.get(scope["path"]) if scope.get("method") == "POST" else None
+        question = self._questions.get(scope["path"])
         if question is not None:
             await self.answering.answer(question, scope, receive, send)
         else:
@@ -93,11 +92,6 @@ class Service:
 
 async def _healthy(request: Request) -> Response:
     return Response(b'{"healthy":true}', media_type=JSON)
-
-
-async def _unreachable(request: Request) -> Response:
-    """Questions are answered before; here they stand for the 405 of other methods."""
-    raise HTTPException(500)
 
 
 async def _http_refusal(request: Request, error: Exception) -> Response:

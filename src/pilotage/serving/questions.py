@@ -26,7 +26,9 @@ from pilotage.serving.security import Gate
 from pilotage.serving.wire import Problem
 
 JSON = "application/json"
+NOT_ALLOWED = "method-not-allowed"
 UNREAD = (401, 408, 413, 429)  # may come before the whole body did
+HEADERS = {401: (b"www-authenticate", b"Bearer"), 405: (b"allow", b"POST")}
 
 Answer = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
 GONE: Answer = (408, [], b"")  # to somebody who does not listen any more
@@ -68,7 +70,11 @@ class Answering:
     _bytes: int = 0
 
     async def answer(self, question: Question, scope: Scope, receive: Receive, send: Send) -> None:
-        status, headers, body = await self._answer(question, scope, receive)
+        if scope["method"] == "POST":
+            status, headers, body = await self._answer(question, scope, receive)
+        else:
+            error = RefusedError(405, NOT_ALLOWED, f"{scope['method']} {scope['path']}: {NOT_ALLOWED}")
+            status, headers, body = refusal(error)
         headers = [(b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body)), *headers]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -164,7 +170,7 @@ class Answering:
 
 
 def refusal(error: RefusedError) -> Answer:
-    headers = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
+    headers = [pair for pair in (HEADERS.get(error.status),) if pair is not None]
     if error.status in UNREAD:
         headers.append((b"connection", b"close"))  # the rest of the body may be on its way: it is not the next request
     return error.status, headers, msgspec.json.encode(Problem(error.reason, str(error), error.unknown))
