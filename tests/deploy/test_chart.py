@@ -195,6 +195,12 @@ def test_chart_and_package_have_one_version() -> None:
     assert chart["version"] == chart["appVersion"] == __version__
 
 
+@pytest.mark.parametrize("file", ["deploy/Containerfile", "docs/deploy.md"])
+def test_images_are_tagged_as_the_chart_asks_for_them(file: str, everything: list[Json]) -> None:
+    built = re.findall(r"podman build .*-t (\S+)", (ROOT / file).read_text())
+    assert set(built) == {container["image"] for container in containers(everything)}
+
+
 ALONE = "scheduler.enabled=false"
 KUSTOMIZED = {
     "base": (),
