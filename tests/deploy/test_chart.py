@@ -161,6 +161,15 @@ def test_the_plugin_scheduler_reaches_the_service(everything: list[Json]) -> Non
     assert peers(rendered("service.enabled=true"), "service", "ingress") == []
 
 
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("https://scores.example:9443", 9443), ("https://scores.example/v1", 443), ("http://[fd00::1]:8080/", 8080)],
+)
+def test_the_plugin_scheduler_reaches_a_service_elsewhere(url: str, port: int) -> None:
+    found = rendered("pluginScheduler.enabled=true", f"pluginScheduler.pluginArgs.url={url}")
+    assert {"ports": [{"port": port}]} in peers(found, "plugin-scheduler", "egress")
+
+
 def test_the_service_may_ask_prometheus_when_it_is_told_to() -> None:
     asked = ("service.enabled=true", "service.prometheus=http://prometheus.monitoring:9090")
     place = "networkPolicy.prometheus.to[0].namespaceSelector.matchLabels.name=monitoring"
