@@ -10,7 +10,7 @@ KUSTOMIZE_VERSION := v5.7.1
 GO_INSTALL := GOBIN=$(abspath $(BIN)) GOTOOLCHAIN=local GOFLAGS=-trimpath $(BIN)/go install
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: quickstart install dev tools test lint format bench lab-demo parity manifests docs picture packages coverage mutation clean
+.PHONY: help quickstart install dev tools test lint format bench lab-demo parity manifests docs picture packages coverage mutation clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -72,11 +72,17 @@ lab-demo:  ## a control plane, 500 pods, our policies beside kube-scheduler (bui
 parity: dev  ## all 225 published runs, bit by bit (needs the public data, see docs/data.md)
 	PILOTAGE_DATA=$(abspath $(DATA)) $(BIN)/python -m pytest tests/parity -n $(JOBS) -m "data or not data" --all-rows -q
 
-# Plain manifests of the chart, for those without Helm.
+# Plain manifests of the chart, for those without Helm: a directory of deploy/kustomize, and the values it is made with.
 RENDER = $(BIN)/helm template pilotage deploy/chart --namespace pilotage --kube-version 1.36.3 --set tls.source=secret
+ALONE = scheduler.enabled=false
 manifests: $(BIN)/helm  ## the chart as manifests, into deploy/kustomize
 	$(RENDER) > deploy/kustomize/base/pilotage.yaml
 	$(RENDER) --set scheduler.mode=advise > deploy/kustomize/advise/pilotage.yaml
+	$(RENDER) --set $(ALONE),service.enabled=true > deploy/kustomize/service/pilotage.yaml
+	$(RENDER) --set $(ALONE),service.enabled=true,pluginScheduler.enabled=true \
+		> deploy/kustomize/plugin-scheduler/pilotage.yaml
+	$(RENDER) --set $(ALONE),dashboard.enabled=true,dashboard.tokenSecret=pilotage-dashboard-token \
+		> deploy/kustomize/dashboard/pilotage.yaml
 
 docs: dev  ## the documentation as pages, into out/docs
 	$(BIN)/mkdocs build --quiet --strict --site-dir out/docs

@@ -202,3 +202,13 @@ def test_the_table_is_for_people() -> None:
     done = pilotage("doctor")
     assert done.code == 0
     assert "pilotage doctor" in done.out
+
+
+def test_the_table_shows_paths_to_their_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place = tmp_path / ("a-long-name-" * 10)
+    place.mkdir()
+    monkeypatch.setattr(compiling, "cache_directory", lambda: place)
+    (place / "episode.run_episode-1.nbc").touch()
+    monkeypatch.setenv("COLUMNS", "80")
+    cells = [line.split("│")[3].strip() for line in pilotage("doctor").out.splitlines() if line.count("│") == 4]
+    assert str(place) in "".join(cells)

@@ -128,6 +128,15 @@ def test_every_part_has_a_network_policy_and_more_than_one_replica_a_budget(ever
     assert set(of_kind(everything, "PodDisruptionBudget")) == parts - {"pilotage-dashboard"}
 
 
+def test_requests_of_all_that_decide_are_served_like_those_of_kube_scheduler(everything: list[Json]) -> None:
+    accounts = {
+        name: [one["serviceAccount"]["name"] for rule in schema["spec"]["rules"] for one in rule["subjects"]]
+        for name, schema in of_kind(everything, "FlowSchema").items()
+    }
+    assert accounts == {name: [name] for name in ("pilotage-scheduler", "pilotage-plugin-scheduler")}
+    assert of_kind(rendered("flowSchema=false"), "FlowSchema") == {}
+
+
 def test_nobody_may_call_in_until_it_is_said_who() -> None:
     closed = of_kind(rendered(), "NetworkPolicy")["pilotage-scheduler"]["spec"]
     assert closed["ingress"] == []
@@ -150,6 +159,15 @@ def test_the_plugin_scheduler_reaches_the_service(everything: list[Json]) -> Non
     assert {"podSelector": {"matchLabels": dict(labels)}} in peers(everything, "service", "ingress")
     assert [one for one in peers(everything, "plugin-scheduler", "egress") if one["ports"] == [{"port": 8443}]]
     assert peers(rendered("service.enabled=true"), "service", "ingress") == []
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("https://scores.example:9443", 9443), ("https://scores.example/v1", 443), ("http://[fd00::1]:8080/", 8080)],
+)
+def test_the_plugin_scheduler_reaches_a_service_elsewhere(url: str, port: int) -> None:
+    found = rendered("pluginScheduler.enabled=true", f"pluginScheduler.pluginArgs.url={url}")
+    assert {"ports": [{"port": port}]} in peers(found, "plugin-scheduler", "egress")
 
 
 def test_the_service_may_ask_prometheus_when_it_is_told_to() -> None:
@@ -186,12 +204,37 @@ def test_chart_and_package_have_one_version() -> None:
     assert chart["version"] == chart["appVersion"] == __version__
 
 
-@pytest.mark.parametrize(("name", "values"), [("base", ()), ("advise", ("scheduler.mode=advise",))])
-def test_kustomize_has_what_the_chart_says(name: str, values: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("file", ["deploy/Containerfile", "docs/deploy.md"])
+def test_images_are_tagged_as_the_chart_asks_for_them(file: str, everything: list[Json]) -> None:
+    built = re.findall(r"podman build .*-t (\S+)", (ROOT / file).read_text())
+    assert set(built) == {container["image"] for container in containers(everything)}
+
+
+ALONE = "scheduler.enabled=false"
+KUSTOMIZED = {
+    "base": (),
+    "advise": ("scheduler.mode=advise",),
+    "service": (ALONE, "service.enabled=true"),
+    "plugin-scheduler": (ALONE, "service.enabled=true", "pluginScheduler.enabled=true"),
+    "dashboard": (ALONE, "dashboard.enabled=true", "dashboard.tokenSecret=pilotage-dashboard-token"),
+}
+
+
+@pytest.mark.parametrize("name", KUSTOMIZED)
+def test_kustomize_has_what_the_chart_says(name: str) -> None:
     directory = ROOT / "deploy" / "kustomize" / name
     stored = [one for one in yaml.safe_load_all((directory / "pilotage.yaml").read_text()) if one]
-    assert stored == rendered("tls.source=secret", *values), "make manifests"
+    assert stored == rendered("tls.source=secret", *KUSTOMIZED[name]), "make manifests"
     done = subprocess.run([program("kustomize"), "build", directory], capture_output=True, text=True, check=True)
     built = [one for one in yaml.safe_load_all(done.stdout) if one]
     assert len(built) == len(stored) + 1  # the namespace
     assert {one["metadata"]["labels"]["app.kubernetes.io/managed-by"] for one in built} == {"kustomize"}
+    assert not of_kind(built, "Secret")  # made by hand: a key in a repository is none
+
+
+def test_kustomize_has_every_part_of_the_chart(everything: list[Json]) -> None:
+    parts: set[str] = set()
+    for name in KUSTOMIZED:
+        text = (ROOT / "deploy" / "kustomize" / name / "pilotage.yaml").read_text()
+        parts |= set(of_kind([one for one in yaml.safe_load_all(text) if one], "Deployment"))
+    assert parts == set(of_kind(everything, "Deployment"))

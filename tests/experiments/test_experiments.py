@@ -38,9 +38,17 @@ def test_a_folder_says_what_it_is_and_how_it_is_run(name: str) -> None:
     text = (PLACE / name / "README.md").read_text()
     assert f"experiments/{name}/run" in text
     assert f"({name})" in (PLACE / "README.md").read_text()
+    assert f"experiments/{name}/README.md" in (PLACE.parent / "docs" / "results.md").read_text()
     run = PLACE / name / "run"
     assert os.access(run, os.X_OK)
     assert subprocess.run(["bash", "-n", str(run)], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_what_was_not_run_is_not_shown_as_a_result(name: str) -> None:
+    (row,) = [line for line in (PLACE.parent / "docs" / "results.md").read_text().splitlines() if f"/{name}/" in line]
+    told = " ".join((PLACE / name / "README.md").read_text().split())
+    assert ("not run yet" in row) == ("None are stored yet" in told)
 
 
 def command_lines(name: str) -> Iterator[list[str]]:

@@ -34,6 +34,7 @@ BUILT_IN = {
     "fgd",
 }
 HERE = Path(__file__).with_name("written_policies.py")
+OWN = Path(__file__).resolve().parent.parent.parent / "examples" / "02_own_policy.py"
 
 
 @pytest.fixture
@@ -73,6 +74,12 @@ def test_an_unknown_name_comes_with_a_hint(text: str, hint: str) -> None:
     with pytest.raises(UnknownNameError, match="unknown policy") as caught:
         find_policy(text)
     assert hint in str(caught.value)
+
+
+def test_an_unknown_class_comes_with_those_of_the_file_and_not_with_what_it_imports() -> None:
+    with pytest.raises(UnknownNameError, match="unknown class") as caught:
+        find_policy(f"{OWN}:Nothing")
+    assert str(caught.value).endswith("known: TightestCpu")
 
 
 # Installed packages

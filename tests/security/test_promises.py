@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import pickle
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from lab.labs import eventually, make_namespace, pod
 from pilotage.dashboard.serving import place_of
 from pilotage.dashboard.serving import serving as dashboard_serving
 from pilotage.dashboard.watching import WatchedCluster
+from pilotage.kernels.compiling import cache_directory
 from pilotage.kube.access import find_access, read_kubeconfig
 from pilotage.kube.client import Client
 from pilotage.kube.errors import KubeError, UnreachableError
@@ -236,6 +239,17 @@ def test_a_checkpoint_never_executes_code(name: str, tmp_path: Path) -> None:
     with pytest.raises(PilotageError):
         find_policy(str(checkpoint))
     assert not trace.exists()
+
+
+def test_machine_code_is_kept_where_nobody_else_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PILOTAGE_CACHE", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    kept = cache_directory.__wrapped__()
+    assert kept.is_relative_to(tmp_path / "kernels")
+    monkeypatch.setattr(os, "getuid", lambda: kept.stat().st_uid + 1)  # now it is somebody else's
+    instead = cache_directory.__wrapped__()
+    assert not instead.is_relative_to(tmp_path / "kernels")
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (kept, instead)} == {0o700}
 
 
 def test_nothing_of_the_package_reads_pickles_or_evaluates_text() -> None:

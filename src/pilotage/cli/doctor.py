@@ -57,7 +57,8 @@ def doctor(
     if as_json:
         print_json([found._asdict() for found in findings])
     else:
-        table = Table("part", "state", "detail", title="pilotage doctor")
+        table = Table("part", "state", title="pilotage doctor")
+        table.add_column("detail", overflow="fold")  # paths are for copying: never cut short
         for row in findings:
             table.add_row(*row)
         results().print(table)

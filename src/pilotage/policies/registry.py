@@ -145,8 +145,9 @@ def _load(text: str) -> Policy:
     module_name, _, class_name = text.rpartition(":")
     module = _load_file(Path(module_name)) if module_name.endswith(".py") else _load_module(module_name)
     if not hasattr(module, class_name):
-        classes = [name for name, value in vars(module).items() if isinstance(value, type)]
-        raise UnknownNameError("class", class_name, classes, file=module_name)
+        classes = {name: value.__module__ for name, value in vars(module).items() if isinstance(value, type)}
+        own = [name for name, home in classes.items() if home == vars(module)["__name__"]]  # not what it imports
+        raise UnknownNameError("class", class_name, own or list(classes), file=module_name)
     policy = checked_instance(getattr(module, class_name), text)
     if policy.name in registered() and registered()[policy.name] is not policy:
         raise PolicyError(f"{text}: the name {policy.name} is taken")
