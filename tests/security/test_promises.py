@@ -246,10 +246,14 @@ def test_machine_code_is_kept_where_nobody_else_may_write(tmp_path: Path, monkey
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     kept = cache_directory.__wrapped__()
     assert kept.is_relative_to(tmp_path / "kernels")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+    kept.chmod(0o770)
+    shared = cache_directory.__wrapped__()
+    kept.chmod(0o700)
     monkeypatch.setattr(os, "getuid", lambda: kept.stat().st_uid + 1)  # now it is somebody else's
-    instead = cache_directory.__wrapped__()
-    assert not instead.is_relative_to(tmp_path / "kernels")
-    assert {stat.S_IMODE(path.stat().st_mode) for path in (kept, instead)} == {0o700}
+    for instead in (shared, cache_directory.__wrapped__()):
+        assert not instead.is_relative_to(tmp_path / "kernels")
+        assert stat.S_IMODE(instead.stat().st_mode) == 0o700
 
 
 def test_nothing_of_the_package_reads_pickles_or_evaluates_text() -> None:

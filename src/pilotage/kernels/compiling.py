@@ -50,10 +50,11 @@ def cache_directory() -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.utime(path)
-        mine = path.stat().st_uid == os.getuid()
+        found = path.stat()
+        mine = found.st_uid == os.getuid() and not found.st_mode & 0o022
     except OSError:  # a read-only home
         mine = False
-    if not mine:  # numba runs what it finds there, so a folder of somebody else is no place for it
+    if not mine:  # numba runs what it finds there, so a folder that somebody else has or writes to is no place for it
         return Path(tempfile.mkdtemp(prefix="pilotage-kernels-"))
     _remove_old_caches(base)
     return path
