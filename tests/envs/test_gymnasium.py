@@ -95,6 +95,12 @@ def test_many_at_once_are_the_single_ones(name: str) -> None:
         assert not over.any()
 
 
+def test_many_begin_with_a_reset() -> None:
+    many = gymnasium.make_vec("pilotage/Balance-v1", num_envs=2, nodes=(2, 2))
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        many.step(many.action_space.sample())
+
+
 def test_the_end_of_an_episode_among_many() -> None:
     many = gymnasium.make_vec("pilotage/Balance-v1", num_envs=2, nodes=(2, 2))
     shown, _ = many.reset(seed=0)

@@ -23,6 +23,7 @@ from pilotage.workloads.trace import Trace
         ({"nodes": (0, 3)}, "bad numbers"),
         ({"nodes": (2.5, 3)}, "bad numbers"),
         ({"nodes": "3-4"}, "bad numbers"),
+        ({"nodes": True}, "bad numbers"),
         ({"nodez": 3}, "unknown setting 'nodez'; did you mean 'nodes'"),
         ({"pods_per_node": 0}, "pods_per_node"),
         ({"pods_per_node": "many"}, "pods_per_node"),
@@ -34,6 +35,7 @@ from pilotage.workloads.trace import Trace
         ({"objectives": {"balance": float("inf")}}, "bad weight"),
         ({"objectives": {"balance": "1"}}, "bad weight"),
         ({"objectives": "balance"}, "objectives"),
+        ({"workload": 5}, "unknown workload '5'"),
         ({"workload": "mixd"}, "unknown workload 'mixd'; did you mean 'mixed'"),
     ],
 )

@@ -21,6 +21,7 @@ from pilotage.training.evolution_directory import EvolutionDirectory
 from pilotage.training.evolution_start import prepared_workloads, prior, start_parameters
 from pilotage.training.evolving import evolve
 from pilotage.training.run_directory import alone_in
+from pilotage.training.settings import default_settings, settings_text
 from pilotage.training.trials import Figures
 from pilotage.training.workers import LocalWorkers, Task
 
@@ -183,6 +184,23 @@ def test_a_spoilt_history_is_refused(workloads: Workloads, tmp_path: Path, line:
     (tmp_path / "spoilt" / "generations.jsonl").write_bytes(line)
     with pytest.raises(InputError, match=reason):
         directory.past()
+
+
+@pytest.mark.parametrize("part", ["values", "shares"])
+def test_a_history_of_another_search_is_refused(whole: tuple[Path, Recorder], tmp_path: Path, part: str) -> None:
+    shutil.copytree(whole[0], tmp_path / "other")
+    file = tmp_path / "other" / "generations.jsonl"
+    first, *rest = file.read_text().splitlines()
+    shorter = json.loads(first) | {part: []}
+    file.write_text("\n".join([json.dumps(shorter), *rest]) + "\n")
+    with pytest.raises(InputError, match="generation 0 was written down with"):
+        evolve(EvolutionDirectory.existing(tmp_path / "other"), LocalWorkers(1))
+
+
+def test_a_run_of_another_agent_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(settings_text("dqn", default_settings("dqn")))
+    with pytest.raises(InputError, match="expected the directory of an evolution"):
+        EvolutionDirectory.existing(tmp_path)
 
 
 def test_a_changed_trace_is_refused(workloads: Workloads, tmp_path: Path) -> None:

@@ -11,11 +11,14 @@ import pytest
 
 from pilotage.kernels.inputs import NODE_INPUTS
 from pilotage.model.errors import InputError
+from pilotage.policies.checkpoints import read_checkpoint
 from pilotage.policies.registry import find_policy
 from pilotage.sim.details import decisions_table
 from pilotage.sim.protocols import Timing, openb_run, timed_run
 from pilotage.training.demonstrations import Demonstrations, read_demonstrations
+from pilotage.training.loop import train
 from pilotage.training.recording import Agreement, Recording
+from pilotage.training.run_directory import RunDirectory
 from pilotage.training.settings import ImitationSettings
 from pilotage.workloads.tables import parquet
 from pilotage.workloads.trace import Trace, load_trace
@@ -64,6 +67,24 @@ def test_pods_that_left_have_left(tmp_path: Path) -> None:
     assert found.observation.rows_BNI.shape[1] == 8
 
 
+def test_a_pod_that_stayed_for_no_time_is_a_decision_too(tmp_path: Path, trace: Trace) -> None:
+    path = tmp_path / "d.parquet"
+    recorded(path, trace).with_columns(placed_at=pl.lit(1.0), ended_at=pl.lit(1.0)).write_parquet(path)
+    found = read_demonstrations(path, trace.nodes, candidates=6, seed=1)
+    assert len(found) == 90
+    after_BN = found.observation.rows_BNI[:, :, CPU_AFTER]
+    assert after_BN.unique().tolist() == pytest.approx([1 / 64])  # each left before the next one came
+
+
+def test_a_problem_is_told_with_its_row_in_the_file(tmp_path: Path, trace: Trace) -> None:
+    path = tmp_path / "d.parquet"
+    table = recorded(path, trace)
+    nodes = [None, None, "elsewhere", *table["node"][3:]]
+    table.with_columns(node=pl.Series(nodes, dtype=pl.String)).write_parquet(path)
+    with pytest.raises(InputError, match=r"row 3: unknown node 'elsewhere'"):
+        read_demonstrations(path, trace.nodes, 8, 1)
+
+
 def settings_of(path: Path, recorded_nodes: str = "balance-6", **changes: Any) -> ImitationSettings:
     settings = small_settings("imitation", decisions=str(path), recorded_nodes=recorded_nodes, **changes)
     assert isinstance(settings, ImitationSettings)
@@ -95,6 +116,7 @@ def test_a_recording_is_learned(tmp_path: Path) -> None:
         ({"cpu_milli": 10**9}, "does not fit"),
         ({"node": None}, "no pod that was placed"),
         ({"memory_bytes": None}, "row 1, memory_bytes: is empty"),
+        ({"placed_at": 5.0, "ended_at": 4.0}, "row 1, ended_at: is 4, before the pod was placed"),
     ],
 )
 def test_recordings_that_cannot_be_are_refused(
@@ -145,3 +167,25 @@ def test_chance_is_the_reference(tmp_path: Path, trace: Trace) -> None:
     chance = Agreement(settings_of(tmp_path / "d.parquet", candidates=4)).references()["random"]
     assert chance["agreement"] == pytest.approx(0.25)
     assert chance["log_likelihood"] == pytest.approx(-np.log(4))
+
+
+def small_recording(tmp_path: Path, trace: Trace) -> RunDirectory:
+    recorded(tmp_path / "d.parquet", trace)
+    changes = {"steps": 128, "evaluate_every": 64, "batch": 64}
+    return small_run(
+        tmp_path, "imitation", decisions=str(tmp_path / "d.parquet"), recorded_nodes="balance-6", **changes
+    )
+
+
+def test_the_checkpoint_tells_that_it_learned_from_a_recording(tmp_path: Path, trace: Trace) -> None:
+    run = small_recording(tmp_path, trace)
+    checkpoint = read_checkpoint(run.best)
+    assert checkpoint.summary == "imitation, trained on recorded decisions"
+    assert checkpoint.origin.seeds == {"settings": run.settings.seed}
+
+
+def test_a_recording_that_has_changed_is_not_gone_on_with(tmp_path: Path, trace: Trace) -> None:
+    run = small_recording(tmp_path, trace)
+    recorded(tmp_path / "d.parquet", trace, "round-robin")
+    with pytest.raises(InputError, match="the recording has changed since the training began"):
+        train(RunDirectory.existing(run.path), lambda update: None)

@@ -11,6 +11,7 @@ import pytest
 from pilotage.model.errors import InputError
 from pilotage.training import search as search_module
 from pilotage.training.loop import train
+from pilotage.training.run_directory import alone_in
 from pilotage.training.search import Search, parse_settings
 from training.small import SMALL, small_run
 
@@ -56,7 +57,10 @@ def test_a_trial_that_diverges_is_left_out(tmp_path: Path, monkeypatch: pytest.M
         return train(*arguments)
 
     monkeypatch.setattr(search_module, "train", second_diverges)
-    assert [number for number, _ in values(search, 2)] == [0, 2]
+    told: list[tuple[int, str]] = []
+    found = search.carry_on(2, lambda number, value: None, lambda number, reason: told.append((number, reason)))
+    assert found.trials == 2
+    assert told == [(1, "the training diverged")]
     monkeypatch.setattr(search_module, "MOST_DIVERGED", 1)
     calls = 1
     with pytest.raises(InputError, match="diverged"):
@@ -79,6 +83,13 @@ def test_a_search_that_was_cut_off_ends_like_one_that_was_not(tmp_path: Path, mo
     assert again == search
     rest = values(again)
     assert [value for _, value in first + rest] == expected
+
+
+def test_two_processes_do_not_share_a_search(tmp_path: Path) -> None:
+    search = small_search(tmp_path)
+    with alone_in(search.path), pytest.raises(InputError, match="another process is training there"):
+        values(search)
+    assert not (search.path / "journal.log").exists()
 
 
 def test_widths_are_shared_by_the_heads(tmp_path: Path) -> None:

@@ -80,7 +80,9 @@ def test_bad_settings_are_refused_with_the_field(change: dict[str, object], prob
         read_settings(text, "settings.json")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"agent": "dqn", "steps": NaN}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"agent": "dqn", "steps": NaN}', b"\xff\xfe", '{"agent": "evolution"}']
+)
 def test_what_is_no_settings_is_refused(text: str | bytes) -> None:
     with pytest.raises(InputError, match=r"settings\.json"):
         read_settings(text, "settings.json")

@@ -147,7 +147,11 @@ def search(
     screen = console()
     screen.print(f"search in {looked.path}", soft_wrap=True)
     try:
-        found = looked.carry_on(trials, lambda number, value: screen.print(f"trial {number}: {value:.6g}"))
+        found = looked.carry_on(
+            trials,
+            lambda number, value: screen.print(f"trial {number}: {value:.6g}"),
+            lambda number, reason: screen.print(f"trial {number} left out: {reason}", soft_wrap=True, markup=False),
+        )
     except KeyboardInterrupt:
         words = f"pilotage train search {agent} --trials {trials} --resume {looked.path}"
         screen.print(f"stopped; to go on: {words}", soft_wrap=True)

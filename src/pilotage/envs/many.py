@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
@@ -52,6 +53,8 @@ class ClusterVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray
         return observations(buffers), {"action_mask": buffers.mask_BN.astype(np.int8)}
 
     def step(self, actions: npt.NDArray[np.int64]) -> Step:
+        if not self._begun:
+            raise gymnasium.error.ResetNeeded("no episode has begun: reset comes first")
         buffers = self.vector.step(actions)
         shown, done_B = observations(buffers), buffers.done_B.copy()
         info: dict[str, Any] = {"action_mask": shown["mask"].copy()}

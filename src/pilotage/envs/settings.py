@@ -55,7 +55,7 @@ class EnvSettings:
         for name in changes:
             if name not in known:
                 raise UnknownNameError("setting", name, known)
-        if isinstance(changes.get("nodes"), Integral):
+        if _is_whole(changes.get("nodes")):
             changes = changes | {"nodes": (changes["nodes"],) * 2}
         trace = changes.get("workload")
         if isinstance(trace, Trace):
@@ -71,12 +71,12 @@ class EnvSettings:
             self._check_number(name, 0, 1, "a number from 0 to 1")
         self._check_number("penalty", 0, float_info.max, "a number from 0 on")
         self._check_objectives()
-        if isinstance(self.workload, str) and self.workload not in WORKLOADS:
-            raise UnknownNameError("workload", self.workload, WORKLOADS)
+        if not isinstance(self.workload, Trace) and self.workload not in WORKLOADS:
+            raise UnknownNameError("workload", str(self.workload), WORKLOADS)
 
     def _check_nodes(self) -> None:
         pair = self.nodes
-        numbers = isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(n, Integral) for n in pair)
+        numbers = isinstance(pair, tuple | list) and len(pair) == 2 and all(map(_is_whole, pair))
         if not (numbers and 1 <= pair[0] <= pair[1] <= MOST_NODES):
             wanted = f"fewest and most, from 1 to {MOST_NODES}"
             raise InputError(f"bad numbers {pair!r}", field="nodes", expected=wanted)
@@ -94,6 +94,10 @@ class EnvSettings:
                 raise UnknownNameError("objective", str(name), OBJECTIVES)
             if not (isinstance(weight, Real) and isfinite(weight)):
                 raise InputError(f"bad weight {weight!r}", field=name, expected="a finite number")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 DEFAULTS: Final[Mapping[str, EnvSettings]] = {

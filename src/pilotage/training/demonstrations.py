@@ -30,6 +30,7 @@ REQUESTS = ("cpu_milli", "memory_bytes", "gpu_milli", "gpu_count")
 TIMES = ("placed_at", "ended_at")
 ASKED = (*REQUESTS, "gpu_models")  # in the order of PodShape
 COLUMNS = (*ASKED, "node", "devices", *TIMES)
+LINE = "line"  # number of a row in the file, from 1: rows of pods without a node are left out
 KINDS = (*["Int64"] * len(REQUESTS), "String", "String", "List(Int64)", *["Float64"] * len(TIMES))
 
 
@@ -46,11 +47,12 @@ class Demonstrations:
 
 
 class _Event(NamedTuple):
-    """A pod comes to its node or leaves it; leaving comes first at the same moment."""
+    """A pod comes to its node or leaves it. In the order of the fields: at the same moment others leave first."""
 
     time: float
-    comes: bool
+    own_moment: bool  # of its coming: also true of a pod's leaving if it stayed for no time
     row: int
+    leaves: bool
 
 
 def read_demonstrations(decisions: Path, nodes: tuple[Node, ...], candidates: int, seed: int) -> Demonstrations:
@@ -58,19 +60,20 @@ def read_demonstrations(decisions: Path, nodes: tuple[Node, ...], candidates: in
     table = _read_table(decisions)
     state = ClusterState(nodes)
     shapes = [PodShape(*asked) for asked in zip(*(table[name] for name in ASKED), strict=True)]
-    chosen = [_position(state, name, decisions, row) for row, name in enumerate(table["node"])]
+    lines = table[LINE]
+    chosen = [_position(state, name, decisions, line) for line, name in zip(lines, table["node"], strict=True)]
     devices = [sum(1 << d for d in bits or ()) for bits in table["devices"]]
     replay = _Playing(state, list(dict.fromkeys(shapes)), candidates, np.random.default_rng(seed))
-    for event in _events(table):
+    for event in _events(table, decisions):
         key, shape, node = str(event.row), shapes[event.row], chosen[event.row]
-        if not event.comes:
+        if event.leaves:
             state.remove(key)
             continue
-        replay.look(shape, node, decisions, event.row)
+        replay.look(shape, node, decisions, lines[event.row])
         try:
             state.add(key, shape, node, devices[event.row])
         except PilotageError as error:
-            raise InputError(str(error), file=decisions, row=event.row + 1) from error
+            raise InputError(str(error), file=decisions, row=lines[event.row]) from error
     if not replay.actions:
         raise InputError("has no pod that was placed", file=decisions)
     return replay.demonstrations(hashlib.sha256(decisions.read_bytes()).hexdigest())
@@ -90,13 +93,13 @@ class _Playing:
         self.kept: list[tuple[np.ndarray, ...]] = []
         self.actions: list[int] = []
 
-    def look(self, shape: PodShape, node: int, file: Path, row: int) -> None:
+    def look(self, shape: PodShape, node: int, file: Path, line: int) -> None:
         N, s = len(self.state.nodes), self.number[shape]
         feasible_N = np.zeros(N, np.bool_)
         feasible_some(self.state.arrays, self.shapes, s, self.rank_N, feasible_N)
         if not feasible_N[node]:
             problem = f"pod went to {self.state.nodes[node].name!r}, where it does not fit"
-            raise InputError(problem, file=file, row=row + 1, field="node", expected="the nodes of the recording")
+            raise InputError(problem, file=file, row=line, field="node", expected="the nodes of the recording")
         node_NF = encode_nodes(self.state, self.rank_N)
         pod_I, node_NI = np.zeros(len(POD_INPUTS), np.float32), np.zeros((N, len(NODE_INPUTS)), np.float32)
         encode_inputs(self.shapes.pod_SF[s], node_NF, self.state.arrays.device_left_ND, pod_I, node_NI)
@@ -138,21 +141,29 @@ def _read_table(path: Path) -> dict[str, list[Any]]:
             raise InputError(f"is of type {table[name].kind}", file=path, field=name, expected=kind)
     rows = [row for row, node in enumerate(table["node"].values) if node is not None]
     placed = {name: [column.values[row] for row in rows] for name, column in table.items()}
+    placed[LINE] = [row + 1 for row in rows]
     for name in ASKED:
         if None in placed[name]:
-            raise InputError("is empty", file=path, row=placed[name].index(None) + 1, field=name)
+            raise InputError("is empty", file=path, row=placed[LINE][placed[name].index(None)], field=name)
     return placed
 
 
-def _position(state: ClusterState, name: str, file: Path, row: int) -> int:
+def _position(state: ClusterState, name: str, file: Path, line: int) -> int:
     if name not in state.index:
-        raise UnknownNameError("node", name, state.index, file=file, row=row + 1)
+        raise UnknownNameError("node", name, state.index, file=file, row=line)
     return state.index[name]
 
 
-def _events(table: dict[str, list[Any]]) -> Iterator[_Event]:
+def _events(table: dict[str, list[Any]], file: Path) -> Iterator[_Event]:
     """In order of time. Without times, pods came in the order of rows and stayed."""
-    starts, ends = table["placed_at"], table["ended_at"]
-    events = [_Event(float(row) if start is None else start, True, row) for row, start in enumerate(starts)]
-    events += [_Event(end, False, row) for row, end in enumerate(ends) if end is not None and np.isfinite(end)]
+    starts = [float(row) if start is None else start for row, start in enumerate(table["placed_at"])]
+    events = [_Event(start, True, row, False) for row, start in enumerate(starts)]
+    for row, (start, end) in enumerate(zip(starts, table["ended_at"], strict=True)):
+        if end is None or not np.isfinite(end):
+            continue
+        if not end >= start:
+            problem = f"is {end:g}, before the pod was placed"
+            expected = f"{start:g} or later"
+            raise InputError(problem, file=file, row=table[LINE][row], field="ended_at", expected=expected)
+        events.append(_Event(end, end == start, row, True))
     yield from sorted(events)

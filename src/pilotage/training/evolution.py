@@ -130,13 +130,22 @@ class Evolution:
         last = number == self.settings.generations
         self._asked = [] if last else strategy.ask()
         if known is not None:
-            return known
+            return self._fitting(known)
         values = self._values(self._asked, number) if not last else ()
         validation: float | None = None
         shares: tuple[float, ...] = ()
         if last or number % self.settings.validate_every == 0:
             validation, shares = self._validated(self._whole(strategy.favourite))
         return Generation(number, values, strategy.spread, validation, shares)
+
+    def _fitting(self, known: Generation) -> Generation:
+        """A generation that was written down, when it is one of this search."""
+        values, shares = len(self._asked), 0 if known.validation is None else len(self.workloads.given)
+        if (len(known.values), len(known.shares)) != (values, shares):
+            problem = f"generation {known.number} was written down with {len(known.values)} values"
+            problem += f" and {len(known.shares)} shares"
+            raise InputError(problem, expected=f"{values} and {shares}: a history that was not changed")
+        return known
 
     def _values(self, asked: Sequence[FloatArray], number: int) -> tuple[float, ...]:
         sources = self.workloads.of_generation(self.settings, number)

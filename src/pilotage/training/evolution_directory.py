@@ -78,8 +78,8 @@ class EvolutionDirectory:
         """As it was created; traces that have changed since are refused."""
         file = path / SETTINGS
         root = JsonField.of(_content(file), file)
-        root.only(("agent", "name", "settings", "given", "varied", "start"))
         root.get("agent").same_as("evolution", "the directory of an evolution")
+        root.only(("agent", "name", "settings", "given", "varied", "start"))
         start = np.concatenate([_numbers(root.get("start").get(part), size) for part, size in LAYOUT.items()])
         given, varied = (tuple(map(_workload, root.get(key).elements(MAX_WORKLOADS))) for key in ("given", "varied"))
         workloads = Workloads(tuple(dict(given)), tuple(dict(varied)), dict([*given, *varied]))

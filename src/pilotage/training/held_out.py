@@ -10,7 +10,7 @@ from pilotage.envs.vector import FIGURES, VectorCluster
 from pilotage.model.workload import FloatArray, IntArray
 from pilotage.sim.seeds import VALIDATION
 from pilotage.training.clusters import observation_of
-from pilotage.training.environments import environment_hash, environment_of
+from pilotage.training.environments import environment_hash, environment_of, seeds_used
 from pilotage.training.observation import best
 from pilotage.training.settings import TrainingSettings
 
@@ -23,7 +23,8 @@ class HeldOutEpisodes:
     def __init__(self, settings: TrainingSettings) -> None:
         self.environment = environment_of(settings)
         self.seeds = VALIDATION[: settings.validation_episodes]
-        self.data_hash = environment_hash(settings)
+        self.data, self.data_hash = settings.env, environment_hash(settings)
+        self.seeds_used = seeds_used(settings)
 
     @torch.no_grad()
     def measure(self, scorer: nn.Module) -> dict[str, float]:

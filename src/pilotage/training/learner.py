@@ -66,7 +66,11 @@ class Validation(Protocol):
     @property
     def decides(self) -> str: ...  # the figure by which the best scorer is found; higher is better
     @property
+    def data(self) -> str: ...  # the workload or recording in a word or two
+    @property
     def data_hash(self) -> str: ...  # of the workload or recording
+    @property
+    def seeds_used(self) -> dict[str, object]: ...  # of the training too, by use
 
     def measure(self, scorer: Scorer | GraphScorer) -> dict[str, float]: ...
     def references(self) -> dict[str, dict[str, float]]: ...  # by name: what simple policies make of the same

@@ -13,7 +13,6 @@ import torch
 from pilotage.model.errors import InputError
 from pilotage.policies.checkpoints import Origin, write_checkpoint
 from pilotage.training.algorithms import make_learner, make_validation
-from pilotage.training.environments import seeds_used
 from pilotage.training.events import Events, open_events
 from pilotage.training.export import checkpoint_of
 from pilotage.training.run_directory import RunDirectory
@@ -113,11 +112,11 @@ class Training:
         settings, agent = self.settings, self.run.agent
         origin = Origin(
             training={"agent": agent} | asdict(settings) | {"step": self.steps},
-            seeds=seeds_used(settings),
+            seeds=self.validation.seeds_used,
             data_hash=self.validation.data_hash,
             scores={f"validation_{name}": value for name, value in scores.items()},
         )
-        summary = f"{agent}, trained on {settings.env}"
+        summary = f"{agent}, trained on {self.validation.data}"
         write_checkpoint(self.run.best, checkpoint_of(self.learner.scorer, f"{self.run.path.name}@1", summary, origin))
 
     def _save(self) -> None:
@@ -130,7 +129,9 @@ class Training:
             for name, part in self.learner.parts().items():
                 part.load_state_dict(saved["learner"][name])
             self.progress = Progress(**saved["progress"])
-        except (KeyError, TypeError, ValueError, RuntimeError, InputError) as error:
+        except InputError as error:
+            raise InputError(f"is a state of other settings: {error}", file=self.run.state) from error
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise InputError("is a state of other settings", file=self.run.state) from error
         self.first_event = self.steps + 1
         self.run.write_curve(self.progress.rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,7 @@ class Recording:
         everything = demonstrations_of(settings)
         shown = torch.arange(len(everything)) % HELD_OUT != HELD_OUT - 1
         self.observation, self.action_B = everything.observation.at(shown), everything.action_B[shown]
+        self.digest = everything.digest
         self.steps = 0
 
     def draw(self, decisions: int, random: Random) -> tuple[Observation, Tensor]:
@@ -39,10 +41,12 @@ class Recording:
     def take_actions(self) -> Tensor:
         return self.action_B[:0]
 
-    def state_dict(self) -> dict[str, int]:
-        return {"steps": self.steps}
+    def state_dict(self) -> dict[str, Any]:
+        return {"steps": self.steps, "digest": self.digest}
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if state.get("digest", self.digest) != self.digest:
+            raise InputError("the recording has changed since the training began")
         self.steps = state["steps"]
 
 
@@ -55,7 +59,8 @@ class Agreement:
         everything = demonstrations_of(settings)
         kept = torch.arange(len(everything)) % HELD_OUT == HELD_OUT - 1
         self.observation, self.action_B = everything.observation.at(kept), everything.action_B[kept]
-        self.data_hash = everything.digest
+        self.data, self.data_hash = "recorded decisions", everything.digest
+        self.seeds_used: dict[str, object] = {"settings": settings.seed}  # no environment is played
 
     @torch.no_grad()
     def measure(self, scorer: nn.Module) -> dict[str, float]:

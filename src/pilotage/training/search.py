@@ -20,7 +20,7 @@ from optuna.trial import Trial, TrialState
 from pilotage.model.errors import InputError, UnknownNameError
 from pilotage.training.algorithms import make_learner
 from pilotage.training.loop import train
-from pilotage.training.run_directory import RunDirectory
+from pilotage.training.run_directory import RunDirectory, alone_in
 from pilotage.training.settings import SearchRange, TrainingSettings, default_settings, search_ranges, settings_from
 from pilotage.workloads.files import replace_file
 
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     """The best of a search."""
 
     trial: int
-    trials: int
+    trials: int  # that were trained to their end
     value: float
     settings: TrainingSettings
 
@@ -88,8 +88,17 @@ class Search:
         """Where to look, by setting."""
         return {name: wanted for name, wanted in search_ranges(self.settings).items() if name not in self.fixed}
 
-    def carry_on(self, trials: int, watch: Callable[[int, float], None]) -> Found:
-        """Goes on until there are `trials` finished ones."""
+    def carry_on(
+        self,
+        trials: int,
+        watch: Callable[[int, float], None],
+        refused: Callable[[int, str], None] = lambda number, reason: None,
+    ) -> Found:
+        """Goes on until there are `trials` finished ones; those that came to no value are told with their reason."""
+        with alone_in(self.path):
+            return self._carry_on(trials, watch, refused)
+
+    def _carry_on(self, trials: int, watch: Callable[[int, float], None], refused: Callable[[int, str], None]) -> Found:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         storage = JournalStorage(JournalFileBackend(str(self.path / "journal.log")))
         study = optuna.create_study(storage=storage, study_name=self.agent, direction="maximize", load_if_exists=True)
@@ -102,16 +111,17 @@ class Search:
             trial = study.ask()
             try:
                 value = self._worth(trial)
-            except InputError:
-                trial.set_user_attr("diverged", True)
+            except InputError as error:
+                trial.set_user_attr("diverged", str(error))
                 study.tell(trial, state=TrialState.FAIL)
                 if diverged >= MOST_DIVERGED:
                     raise
+                refused(trial.number, str(error))
                 continue
             study.tell(trial, value)
             watch(trial.number, value)
         best = study.best_trial
-        return Found(best.number, len(study.trials), study.best_value, self._with(best.params))
+        return Found(best.number, len(done), study.best_value, self._with(best.params))
 
     def _take_up_again(self, study: optuna.Study) -> None:
         """Trials that were cut off are proposed once more, under their old directory."""

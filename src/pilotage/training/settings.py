@@ -172,6 +172,8 @@ def read_settings(text: str | bytes, file: object) -> tuple[str, TrainingSetting
     agent = content.pop("agent", None)
     if not isinstance(agent, str):
         raise InputError("is missing or no text", file=file, field="agent", expected="the name of an agent")
+    if agent not in AGENTS:
+        raise UnknownNameError("agent", agent, AGENTS, file=file)
     return agent, settings_from(agent, content, file)
 
 
