@@ -99,7 +99,7 @@ def _show(found: list[Placed], *, as_json: bool) -> None:
         print_json([asdict(row) for row in found])
         return
     columns = ("bound", "waiting", "GPU %", "CPU %", "CPU variance", "nodes over", "over in GPU")
-    table = Table(Column("scheduler", no_wrap=True), *columns)
+    table = Table(Column("scheduler", no_wrap=True), *columns, padding=(0, 0, 0, 1))  # 80 characters show all of it
     for row in found:
         table.add_row(
             row.scheduler,
