@@ -3,7 +3,6 @@ package score
 import (
 	"context"
 	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -32,8 +31,6 @@ type session struct {
 	told      []int64          // generations by number
 	resources resourceNames    // that the service was told of
 	atOnce    int              // states that the next request may bring
-	found     []candidate      // memory for the candidates of one pod
-	body      []byte           // memory for a request, while nobody else may still be reading it
 }
 
 // candidate is a node that the pod may go to.
@@ -90,9 +87,7 @@ func (s *session) attempt(ctx context.Context, pod []byte, uid string, candidate
 func (s *session) request(ctx context.Context, pod []byte, uid string, candidates, news []candidate) ([]byte, *fallback) {
 	s.onSent(len(news))
 	asked := columnsOf(candidates)
-	head := head{s.id, s.policy, s.resources, pod}
-	body := appendRequest(s.body[:0], head, asked, news, remaining(ctx).Milliseconds())
-	s.body = nil
+	body := appendRequest(nil, head{s.id, s.policy, s.resources, pod}, asked, news, remaining(ctx).Milliseconds())
 	answer, problem := s.client.ask(ctx, body, mostBytes(len(candidates)))
 	if problem != nil && problem.reason == late && len(news) > fewestStates {
 		s.atOnce = max(len(news)/2, fewestStates) // the same again would be late again: no pod would ever be scored
@@ -100,7 +95,6 @@ func (s *session) request(ctx context.Context, pod []byte, uid string, candidate
 	if answer == nil {
 		return nil, problem
 	}
-	s.body = body // it was answered, so it was read
 	for _, one := range news {
 		s.told[one.number] = one.GetGeneration()
 	}
@@ -109,8 +103,7 @@ func (s *session) request(ctx context.Context, pod []byte, uid string, candidate
 
 // numbered finds the numbers of nodes; new ones get theirs.
 func (s *session) numbered(nodes []fwk.NodeInfo) []candidate {
-	s.found = slices.Grow(s.found[:0], len(nodes))[:len(nodes)]
-	found, fresh := s.found, 0
+	found, fresh := make([]candidate, len(nodes)), 0
 	for i, info := range nodes {
 		number, has := s.numbers[info.Node().Name]
 		if !has {
