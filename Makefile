@@ -5,9 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= $(shell nproc)
 DATA ?= $(or $(PILOTAGE_DATA),../shared/data)
 
-HELM_VERSION := v3.22.0
-KUSTOMIZE_VERSION := v5.7.1
-GO_INSTALL := GOBIN=$(abspath $(BIN)) GOTOOLCHAIN=local GOFLAGS=-trimpath $(BIN)/go install
+GO_TOOL = cd tests/tools && GOTOOLCHAIN=local GOWORK=off GOFLAGS=-modcacherw $(abspath $(BIN))/go build -trimpath -o $(abspath $@)
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .PHONY: help quickstart install dev tools test lint format bench lab-demo parity manifests docs picture packages coverage mutation clean
@@ -35,11 +33,11 @@ quickstart: install  ## install, compare policies on a generated GPU cluster, pr
 	$(BIN)/pilotage compare --trace openb-like --policies fgd,pilotage-pack,best-fit,least-allocated,random \
 		--seeds 42-46 --out out/quickstart
 
-# Real programs that tests use. The Go compiler comes with the development packages.
-$(BIN)/helm: | $(VENV)/.installed-dev
-	$(GO_INSTALL) helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
-$(BIN)/kustomize: | $(VENV)/.installed-dev
-	$(GO_INSTALL) sigs.k8s.io/kustomize/kustomize/v5@$(KUSTOMIZE_VERSION)
+# Real programs that tests use, in the versions of tests/tools/go.mod. The Go compiler comes with the development packages.
+$(BIN)/helm: tests/tools/go.mod | $(VENV)/.installed-dev
+	$(GO_TOOL) helm.sh/helm/v3/cmd/helm
+$(BIN)/kustomize: tests/tools/go.mod | $(VENV)/.installed-dev
+	$(GO_TOOL) sigs.k8s.io/kustomize/kustomize/v5
 
 tools: dev $(BIN)/helm $(BIN)/kustomize  ## Chromium, stress-ng, ZooKeeper, Prometheus (Debian packages), helm, kustomize and a control plane (built), for tests
 	$(BIN)/pilotage lab build --plugin

@@ -161,6 +161,7 @@ def test_more_pods_than_one_request_can_delete_are_taken_away(answer_to_many: in
         if request.method == "GET":
             items = [{"metadata": {"name": name}} for name in left]
             return web.json_response({"items": items, "metadata": {"resourceVersion": "1"}})
+        assert request.query["gracePeriodSeconds"] == "0"
         asked.append(len(left))
         del left[:2]
         if left and answer_to_many is None and request.transport is not None:

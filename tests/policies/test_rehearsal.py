@@ -3,6 +3,7 @@ better still."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +11,14 @@ import pytest
 
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.workload import PodShape
+from pilotage.policies import rehearsed
 from pilotage.policies.api import WorkloadMix
 from pilotage.policies.practice import TOGETHER, practised, usual_orders, usual_runs
 from pilotage.policies.priced import LAYOUT, Priced
+from pilotage.policies.refusals import Refusals
 from pilotage.policies.registry import find_policy
-from pilotage.policies.rehearsal import Rehearsal, race
-from pilotage.policies.rehearsed import KEPT, Rehearsed
+from pilotage.policies.rehearsal import STRICTER, Rehearsal, race
+from pilotage.policies.rehearsed import KEPT, LONGER, Rehearsed
 
 NODES = [Node(f"n{i}", 96_000, 2**39, 110, 8 if i % 3 else 4, "A") for i in range(24)]
 SHAPES = (
@@ -102,6 +105,38 @@ def test_failed_pods_cost_by_their_mean_over_the_orders() -> None:
     moved += [replace(by_fgd[1], failed_multi=by_fgd[1].failed_multi - 3)]
     assert rehearsal.value(moved) == pytest.approx(0.0)
     assert rehearsal.value(moved[:1]) < -0.1
+
+
+def test_refusals_cost_more_in_a_stricter_rehearsal(good: Priced) -> None:
+    rehearsal = Rehearsal(mix_on(NODES))
+    by_fgd, own = rehearsal._stage(0).by_fgd, rehearsal.try_out(good, 0)
+    wasteful = replace(by_fgd, lost=by_fgd.lost + 2)
+    assert rehearsal.value([wasteful]) < -1
+    assert rehearsal.stricter().value([wasteful]) == pytest.approx(STRICTER * rehearsal.value([wasteful]))
+    cost = rehearsal.cost_of_refusals(good, 1)
+    assert rehearsal.value([own]) == pytest.approx(own.allocation - by_fgd.allocation - cost)
+
+
+@pytest.mark.parametrize("costly", [True, False])
+def test_what_refuses_pods_that_fgd_places_practises_on(
+    costly: bool, good: Priced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def noted(
+        start: Priced, others: Sequence[Priced], rehearsal: Rehearsal, runs: int, orders: int
+    ) -> tuple[Priced, float]:
+        calls.append((runs, rehearsal.value([Refusals(0.0, 1000.0, 0, 0)])))
+        return start, 1.0
+
+    monkeypatch.setattr(rehearsed, "practised", noted)
+    monkeypatch.setattr(rehearsed, "COSTLY", -1.0 if costly else 1e9)
+    Rehearsed("both@1", (good, good)).prepare(mix_on(NODES))
+    assert len(calls) == (2 if costly else 1)
+    if costly:
+        (runs, value), (more, lower) = calls
+        assert more == LONGER * runs
+        assert lower < value
 
 
 def test_the_order_of_nodes_plays_no_part(good: Priced, bad: Priced) -> None:

@@ -204,7 +204,9 @@ async def clean(client: Client, settings: LoadSettings, clock: Clock) -> int:
         if left < fewest:
             fewest, progress_at = left, clock.now()
         if clock.now() > progress_at + GONE_SECONDS:
-            raise InputError(f"{left} pods are still there after {GONE_SECONDS:g} s", expected="kwok to run")
+            raise InputError(
+                f"{left} pods are still there after {GONE_SECONDS:g} s", expected="pods that no finalizer keeps"
+            )
         await asyncio.sleep(POLL_SECONDS)
 
 
@@ -214,9 +216,12 @@ async def _count_pods(client: Client, settings: LoadSettings) -> int:
 
 
 async def _delete_all(client: Client, path: str, settings: LoadSettings) -> None:
-    """Or some of them: for many thousands the server takes longer than a request may last."""
+    """Or some of them: for many thousands the server takes longer than a request may last. At once: there is nothing in
+    these pods that could end gracefully, and each would be written twice more and wait for kwok."""
     try:
-        await client.delete(path, labelSelector=chosen(settings), propagationPolicy="Background")
+        await client.delete(
+            path, labelSelector=chosen(settings), propagationPolicy="Background", gracePeriodSeconds="0"
+        )
     except UnreachableError:
         return
     except KubeError as error:

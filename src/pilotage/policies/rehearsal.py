@@ -7,6 +7,7 @@ part. The same mix and cluster always give the same answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -31,12 +32,14 @@ FEWEST_ORDERS, MOST_ORDERS = 4, 8
 ENOUGH_PODS = 40_000  # in all orders together
 FINALISTS = 3
 COST_OF_FAILED = 4.0
+STRICTER = 10.0  # times as much do refusals cost where they still do after practice
 
 
 class Rehearsal:
     """A workload to try policies on. Pods come in as many orders as are asked for, the same ones each time."""
 
     def __init__(self, mix: WorkloadMix) -> None:
+        self._weight_of_cost = 1.0
         self._mix = plain_mix(mix)
         self._gpu_S = np.array([shape.total_gpu_milli for shape in self._mix.shapes], np.int64)
         self._facts = WorkloadFacts.of(self._mix)
@@ -59,9 +62,23 @@ class Rehearsal:
     def value(self, runs: Sequence[Refusals]) -> float:
         """Of what came out of the first orders, one after the other: percent of the GPU capacity allocated more than by
         FGD, less what refusals cost that FGD avoids. On the mean: a few failed pods more in one order are chance."""
-        baseline = mean_of([self._stage(order).by_fgd for order in range(len(runs))])
-        own = mean_of(runs)
-        return own.allocation - baseline.allocation - cost_of(own, baseline, COST_OF_FAILED)
+        own, baseline = mean_of(runs), self._by_fgd(len(runs))
+        cost = cost_of(own, baseline, COST_OF_FAILED)
+        return own.allocation - baseline.allocation - self._weight_of_cost * cost
+
+    def cost_of_refusals(self, policy: Priced, orders: int) -> float:
+        """What `value` takes off for what the policy refuses in the first orders and FGD does not."""
+        own = mean_of([self.try_out(policy, order) for order in range(orders)])
+        return self._weight_of_cost * cost_of(own, self._by_fgd(orders), COST_OF_FAILED)
+
+    def stricter(self) -> Rehearsal:
+        """The same pods and orders, where refusals cost more."""
+        other = copy(self)
+        other._weight_of_cost = STRICTER
+        return other
+
+    def _by_fgd(self, orders: int) -> Refusals:
+        return mean_of([self._stage(order).by_fgd for order in range(orders)])
 
     def _stage(self, order: int) -> _Stage:
         while len(self._stages) <= order:

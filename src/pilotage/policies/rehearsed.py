@@ -21,6 +21,7 @@ from pilotage.policies.rehearsal import Rehearsal, plain_mix, race
 
 KEPT = 64  # mixes
 CLEARLY_BETTER = 0.02  # percent of capacity; less may be chance
+COSTLY, LONGER = 0.4, 3  # refusals that cost more (percent of capacity): it practises on, so many times as long
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Rehearsed:
         chosen, _ = race(self.valuations, rehearsal)
         start, runs, orders = self.valuations[chosen], usual_runs(rehearsal), usual_orders(rehearsal)
         found, value = practised(start, self.valuations, rehearsal, runs, orders)
+        if rehearsal.cost_of_refusals(found, orders) > COSTLY:
+            found, value = practised(found, self.valuations, rehearsal.stricter(), LONGER * runs, orders)
         if value < -CLEARLY_BETTER:
             return replace(FGD.prepare(mix), name=self.name, summary=f"{self.summary}; here FGD, which did better")
         told = f"{self.summary}; from valuation {chosen + 1} of {len(self.valuations)}"
