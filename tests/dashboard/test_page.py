@@ -242,6 +242,20 @@ def test_a_page_that_lost_its_server_goes_on_where_it_was(browser: Browser) -> N
         context.close()
 
 
+def test_a_page_of_a_cluster_without_nodes_waits_for_the_first(browser: Browser) -> None:
+    """Its heat maps had no order of nodes then, and drew nothing."""
+    told = told_cluster()
+    with a_page(told.cluster) as served:
+        context = browser.new_context()
+        seen = open_page(context, served, told)
+        expect(seen.page.locator("#headline")).to_have_text("0 nodes; no pod waits.")
+        served.do(lambda: told.nodes(*gpu_nodes(2)))
+        expect(seen.page.locator("#shown")).to_have_text("2 nodes")
+        expect(seen.page.locator("#map-gpu")).to_be_visible()
+        assert seen.messages == []
+        context.close()
+
+
 def test_a_closed_page_is_let_go(browser: Browser) -> None:
     told = told_cluster()
     told.nodes(*gpu_nodes(1))

@@ -41,6 +41,7 @@ export class HeatMaps {
     this.onOpen = onOpen;
     this.maps = MAPS.map((map) => this.build(map));
     this.nodes = [];
+    this.order = []; // their names
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(byId("maps"));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
