@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pilotage.lab.controlplane import Lab
+
+settings.register_profile("untimed", settings.default, deadline=None)  # a first call may compile
+settings.load_profile("untimed")
 
 LEFT_OUT = pytest.StashKey[int]()
 ROOT = Path(__file__).resolve().parent.parent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -98,6 +99,9 @@ def shapes(draw: st.DrawFn, nodes: Sequence[str] = (), most: int = 8) -> PodShap
 def node_lists(draw: st.DrawFn, most: int = 8) -> list[Node]:
     result, keys = [], (ZONE_LABEL, RACK_LABEL)
     for n in range(draw(st.integers(1, most))):
+        if result and draw(st.booleans()):  # clusters have many nodes of a kind
+            result.append(replace(result[-1], name=f"n{n}"))
+            continue
         gpus = draw(st.sampled_from([0, 1, 2, 2, 3, 4, 8]))
         result.append(
             Node(

@@ -13,6 +13,7 @@ import numpy as np
 
 from pilotage.kernels.compiling import inlined_inner, kernel
 from pilotage.kernels.feasibility import FITS, ShapeArrays, obstacle
+from pilotage.kernels.features import RANK
 from pilotage.kernels.fragmentation import Typical
 from pilotage.kernels.maxima import LOWEST, find_maxima, first_highest, follow_change, level_starts, whole_groups
 from pilotage.kernels.prices import STANDING, priced_best_device, stand
@@ -55,6 +56,7 @@ class ScoreCache(NamedTuple):
     total_N: FloatArray  # scratch
     standing_NX: FloatArray  # of nodes as they are (prices.stand)
     standing_of_N: IntArray  # number of the change that this was found after
+    kind_N: IntArray  # nodes of one kind are alike until something changes on them
 
 
 def choosing_mode(scopes_node: bool, minmax_K: BoolArray) -> int:
@@ -62,8 +64,9 @@ def choosing_mode(scopes_node: bool, minmax_K: BoolArray) -> int:
     return BY_MAXIMA if scopes_node and (len(minmax_K) == 1 or not minmax_K.any()) else BY_SCAN
 
 
-def empty_cache(nodes: int, shapes: int, rules: Rules | None, cache_bytes: int = CACHE_BYTES) -> ScoreCache:
-    """Room for the scores of `rules`; without rules only the list of changes is of use."""
+def empty_cache(kind_N: IntArray, shapes: int, rules: Rules | None, cache_bytes: int = CACHE_BYTES) -> ScoreCache:
+    """Room for the scores of `rules`; without rules only the list of changes is of use. `kind_N`: by `alike`."""
+    nodes = len(kind_N)
     planes = 1 if rules is None or rules.mode == BY_MAXIMA else len(rules.rule_K)
     rows = 1 if rules is None else min(shapes, max(MIN_ROWS, cache_bytes // (8 * planes * max(nodes, 1))))
     start_L = level_starts(nodes)
@@ -81,7 +84,18 @@ def empty_cache(nodes: int, shapes: int, rules: Rules | None, cache_bytes: int =
         total_N=np.zeros(nodes),
         standing_NX=np.zeros((nodes, STANDING)),
         standing_of_N=np.full(nodes, -1, np.int64),
+        kind_N=kind_N,
     )
+
+
+def alike(cluster: ClusterArrays, node_NF: FloatArray) -> IntArray:
+    """Kinds of nodes: equal numbers for those that differ in nothing that a score or a test of fit could see."""
+    seen_NF = node_NF.copy()
+    seen_NF[:, RANK] = 0
+    parts = (seen_NF, cluster.free_NR, cluster.device_left_ND, cluster.alive_N[:, None])
+    rows = np.hstack([np.ascontiguousarray(part).view(np.uint8) for part in parts])
+    known: dict[bytes, int] = {}
+    return np.array([known.setdefault(row.tobytes(), len(known)) for row in rows], np.int64)
 
 
 @inlined_inner
@@ -132,17 +146,25 @@ def row_of(cache: ScoreCache, s: int) -> int:
 def refresh(
     cluster: ClusterArrays, shapes: ShapeArrays, s: int, node_NF: FloatArray, rules: Rules, cache: ScoreCache, c: int
 ) -> None:
-    """Brings row c up to date: the nodes changed since it was last asked for, or all of them."""
+    """Brings row c up to date: the nodes changed since it was last asked for, or all of them. At a first look most
+    nodes are often as they were at the beginning, and alike: one of each kind is scored then."""
     nodes, changes, seen = cache.newest_N.shape[0], cache.counters_2[0], cache.seen_C[c]
     cache.seen_C[c] = changes
     everything = seen < 0 or changes - seen > nodes
     score_KN, maxima_T = cache.score_CKN[c], cache.maxima_CT[c]
+    first_look = seen < 0 and rules.mode == BY_MAXIMA
+    if first_look:
+        cache.total_N[:] = np.nan  # of kinds: what was found for a node of it that has not changed
     place = 0 if everything else seen % nodes
     for i in range(nodes if everything else changes - seen):
         n = i if everything else cache.changed_L[place]
         place = place + 1 if place + 1 < nodes else 0
         if cache.newest_N[n] <= seen if everything else cache.newest_N[n] != seen + i + 1:
             continue  # unchanged, or changed again later: once is enough
+        like_its_kind = first_look and cache.newest_N[n] == 0 and shapes.eligible_KN[shapes.eligible_S[s], n]
+        if like_its_kind and not np.isnan(cache.total_N[cache.kind_N[n]]):
+            score_KN[0, n] = cache.total_N[cache.kind_N[n]]
+            continue
         total = 0.0
         fits = obstacle(cluster, shapes, s, n) == FITS
         for k in range(rules.rule_K.shape[0]):
@@ -157,6 +179,8 @@ def refresh(
                 score_KN[k, n] = value
         if rules.mode == BY_MAXIMA:
             total = total if fits else INFEASIBLE
+            if like_its_kind:
+                cache.total_N[cache.kind_N[n]] = total
             if score_KN[0, n] != total:
                 score_KN[0, n] = total
                 if not everything:

@@ -134,7 +134,7 @@ def decide(scene: Scene, pod: int, node: int, devices: int) -> None:
     expect_departure(scene, pod)
 
 
-@inner
+@inlined_inner
 def place(scene: Scene, pod: int, node: int, devices: int) -> None:
     progress = scene.progress
     progress.state_P[pod], progress.node_P[pod], progress.devices_P[pod] = RUNS, node, devices
@@ -234,7 +234,7 @@ def start_gang(scene: Scene, g: int) -> None:
     progress.counter_X[WAITING_GANGS] = kept
 
 
-@inner
+@inlined_inner
 def occupy(scene: Scene, s: int, node: int, devices: int, sign: int) -> None:
     """Takes or gives back a pod's resources and brings everything that depends on the node up to date."""
     shapes = scene.shapes
@@ -242,7 +242,8 @@ def occupy(scene: Scene, s: int, node: int, devices: int, sign: int) -> None:
     shift_resources(scene.cluster, demand, node, devices, sign)
     encode_node(scene.cluster, node, node, scene.node_NF)
     note_change(scene.cache, node)
-    measure_node(scene.cluster, scene.meters, node)
+    if scene.meters.wanted:
+        measure_node(scene.cluster, scene.meters, node)
     scene.meters.total_M[RUNNING] += sign
 
 

@@ -45,10 +45,11 @@ class Meters(NamedTuple):
     total_M: FloatArray
     node_NM: FloatArray  # each node's part of the first NODE_METERS
     changes_1: IntArray  # since the sums were last added up afresh
+    wanted: bool  # False: nobody reads what nodes add, and it is not followed
 
 
-def empty_meters(nodes: int, typical: Typical) -> Meters:
-    return Meters(typical, np.zeros(len(METERS)), np.zeros((nodes, NODE_METERS)), np.zeros(1, np.int64))
+def empty_meters(nodes: int, typical: Typical, *, wanted: bool = True) -> Meters:
+    return Meters(typical, np.zeros(len(METERS)), np.zeros((nodes, NODE_METERS)), np.zeros(1, np.int64), wanted)
 
 
 @inner

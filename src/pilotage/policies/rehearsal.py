@@ -12,17 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from pilotage.kernels.choosing import Rules, empty_cache
-from pilotage.kernels.devices import DEVICE_RULES
-from pilotage.kernels.episode import empty_tape, run_episode
-from pilotage.kernels.scene import Scene, fresh_progress
-from pilotage.model.cluster import ClusterArrays, ClusterState, Node
+from pilotage.kernels.choosing import Rules
+from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.workload import GPU_MILLI, IntArray, PodShape
 from pilotage.policies.api import ClusterSize, DeviceRule, WorkloadMix
-from pilotage.policies.heuristics import FGD, NO_MIX
+from pilotage.policies.heuristics import FGD
 from pilotage.policies.priced import Priced
 from pilotage.policies.refusals import L0_OF_BASELINE, Refusals, cost_of, mean_of, refusals_of
-from pilotage.policies.scenes import arrivals_only, scene_of, series_over
+from pilotage.policies.scenes import Filling
 from pilotage.policies.workload_facts import WorkloadFacts
 
 MOST_NODES = 1500  # of a larger cluster so many are drawn
@@ -122,8 +119,7 @@ class _Stage:
         state = ClusterState(_nodes_like(mix.cluster, random))
         self.shape_P = _drawn_pods(mix.count_S, gpu_S, state.gpu_capacity_milli, random)
         here = mix.on(state)
-        # Measured as if no pod were typical: nobody reads the fragmentation.
-        self._empty = scene_of(state, here.shapes, NO_MIX, None, arrivals_only(self.shape_P), series_over())
+        self._filling = Filling.of(state, here.shapes, self.shape_P)
         self._devices = state.gpu_capacity_milli // GPU_MILLI
         fgd = FGD.prepare(here)
         node_P = self._placed(fgd.rules, fgd.device_rule)
@@ -135,22 +131,10 @@ class _Stage:
 
     def _placed(self, rules: Rules, device_rule: DeviceRule) -> IntArray:
         """Where each pod goes, -1 = nowhere."""
-        scene = self._scene(rules)
-        run_episode(scene, rules, DEVICE_RULES.index(device_rule), 0, empty_tape(0, 0), -1)
-        return scene.progress.node_P
+        return self._filling.filled(rules, device_rule).progress.node_P
 
     def _refusals(self, node_P: IntArray, forced_load: float) -> Refusals:
-        return refusals_of(self._empty.shapes, self.shape_P, node_P, self._devices, forced_load)
-
-    def _scene(self, rules: Rules) -> Scene:
-        """As it was before the first pod; what no run changes, or nobody reads, is shared."""
-        empty, shapes = self._empty, len(self._empty.shapes.gpu_count_S)
-        return empty._replace(
-            cluster=ClusterArrays._make(array.copy() for array in empty.cluster),
-            node_NF=empty.node_NF.copy(),
-            cache=empty_cache(len(empty.node_NF), shapes, rules),
-            progress=fresh_progress(len(self.shape_P), shapes, 0, 0.0),
-        )
+        return refusals_of(self._filling.empty.shapes, self.shape_P, node_P, self._devices, forced_load)
 
 
 def _nodes_like(cluster: ClusterSize, random: np.random.Generator) -> list[Node]:

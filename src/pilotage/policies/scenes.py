@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
-from pilotage.kernels.choosing import Rules, empty_cache
+from pilotage.kernels.choosing import Rules, alike, empty_cache
+from pilotage.kernels.devices import DEVICE_RULES
+from pilotage.kernels.episode import empty_tape, run_episode
 from pilotage.kernels.meters import METERS, empty_meters, measure_all
 from pilotage.kernels.scene import Neighbours, Scene, Series, Timeline, fresh_progress
-from pilotage.model.cluster import ClusterState
+from pilotage.model.cluster import ClusterArrays, ClusterState
 from pilotage.model.workload import IntArray, PodShape
-from pilotage.policies.api import WorkloadMix
+from pilotage.policies.api import DeviceRule, WorkloadMix
 from pilotage.policies.encode import encode_nodes, encode_shapes
+from pilotage.policies.heuristics import NO_MIX
 from pilotage.policies.mix import typical_pods
 
 
@@ -25,18 +30,20 @@ def scene_of(
     series: Series,
     *,
     about_gangs: bool = False,
+    measured: bool = True,
 ) -> Scene:
-    """Nothing has been decided yet. `about_gangs`: the policy looks at the columns about a pod's gang."""
+    """Nothing has been decided yet. `about_gangs`: the policy looks at the columns about a pod's gang. `measured`:
+    somebody looks at the meters."""
     N, S, P = len(state.nodes), len(shapes), len(timeline.shape_P)
-    arrays = state.arrays
-    meters = empty_meters(N, typical_pods(mix))
+    arrays, node_NF = state.arrays, encode_nodes(state, np.arange(N))
+    meters = empty_meters(N, typical_pods(mix), wanted=measured)
     measure_all(arrays, meters)
     racks = int(arrays.rack_N.max(initial=-1)) + 1
     return Scene(
         cluster=arrays,
         shapes=encode_shapes(state, shapes),
-        node_NF=encode_nodes(state, np.arange(N)),
-        cache=empty_cache(N, S, rules),
+        node_NF=node_NF,
+        cache=empty_cache(alike(arrays, node_NF), S, rules),
         meters=meters,
         timeline=timeline,
         progress=fresh_progress(P, S, len(timeline.gang_start_G) - 1, min(0.0, float(series.from_to_2[0]))),
@@ -79,3 +86,29 @@ def series_over(start: float = 0.0, end: float = 0.0, samples: int = 0) -> Serie
         from_to_2=np.array([start, end]),
         sampled_1=np.zeros(1, np.int64),
     )
+
+
+@dataclass(frozen=True)
+class Filling:
+    """An empty cluster, and pods in the order in which they come: what many compiled policies are tried on.
+
+    Who tries policies looks at where pods went, and at nothing that is measured on the way.
+    """
+
+    empty: Scene
+
+    @classmethod
+    def of(cls, state: ClusterState, shapes: Sequence[PodShape], shape_P: IntArray) -> Self:
+        return cls(scene_of(state, shapes, NO_MIX, None, arrivals_only(shape_P), series_over(), measured=False))
+
+    def filled(self, rules: Rules, device_rule: DeviceRule, seed: int = 0) -> Scene:
+        """After the last pod."""
+        empty, shapes = self.empty, len(self.empty.shapes.gpu_count_S)
+        scene = empty._replace(  # what no run changes, or nobody reads, is shared
+            cluster=ClusterArrays._make(array.copy() for array in empty.cluster),
+            node_NF=empty.node_NF.copy(),
+            cache=empty_cache(empty.cache.kind_N, shapes, rules),
+            progress=fresh_progress(len(empty.timeline.shape_P), shapes, 0, 0.0),
+        )
+        run_episode(scene, rules, DEVICE_RULES.index(device_rule), seed, empty_tape(0, 0), -1)
+        return scene

@@ -11,14 +11,16 @@ from typing import Literal
 
 import numpy as np
 
+from pilotage.model.cluster import ClusterState
 from pilotage.model.errors import InputError
-from pilotage.policies.api import Policy
+from pilotage.policies.api import Policy, WorkloadMix, compiled_rules, device_rule_of, prepared
 from pilotage.policies.priced import Priced
 from pilotage.policies.refusals import L0_OF_BASELINE, Refusals, refusals_of
 from pilotage.policies.registry import find_policy
+from pilotage.policies.scenes import Filling
+from pilotage.policies.workload_facts import WorkloadFacts
 from pilotage.sim.bound import packing_bound
 from pilotage.sim.protocols import mix_of
-from pilotage.sim.run import Run, RunSettings
 from pilotage.sim.specs import TraceSource
 from pilotage.workloads.arrivals import OpenbArrival, openb_arrival
 from pilotage.workloads.trace import Trace
@@ -80,14 +82,36 @@ def arrival_of(trace: Trace, load: float, seed: int) -> OpenbArrival:
     return openb_arrival(trace.workload, trace.nodes, load, seed)
 
 
-def figures_of(trace: Trace, policy: Policy, seed: int, load: float, forced_load: float) -> Figures:
+@dataclass(frozen=True)
+class _Stage:
+    """The cluster of a trace, and its pods as they come with one seed."""
+
+    filling: Filling
+    mix: WorkloadMix
+    facts: WorkloadFacts
+
+
+@lru_cache(maxsize=64)
+def _stage_of(trace: Trace, load: float, seed: int) -> _Stage:
     arrival = arrival_of(trace, load, seed)
-    settings = RunSettings(seed=seed, tape=False)
-    run = Run(trace.nodes, arrival.workload, policy, settings, rank_N=arrival.rank_N, mix=mix_of(trace))
-    run.advance()
-    arrays, node_P = run.state.arrays, run.scene.progress.node_P
+    shapes = arrival.workload.shapes
+    nodes = [trace.nodes[n] for n in np.argsort(arrival.rank_N)]
+    state = ClusterState(nodes, {name for shape in shapes for name, _ in shape.extended})
+    mix = mix_of(trace).on(state)
+    return _Stage(Filling.of(state, shapes, arrival.workload.shape_P), mix, WorkloadFacts.of(mix))
+
+
+def figures_of(trace: Trace, policy: Policy, seed: int, load: float, forced_load: float) -> Figures:
+    """Of a run by the OpenB protocol, without what that measures on the way."""
+    stage = _stage_of(trace, load, seed)
+    ready = policy.priced_by(stage.facts) if isinstance(policy, Priced) else prepared(policy, stage.mix)
+    rules = compiled_rules(ready)
+    if rules is None:
+        raise InputError(f"{policy.name} is not compiled: it cannot be tried")
+    scene = stage.filling.filled(rules, device_rule_of(ready), seed)
+    arrays, node_P = scene.cluster, scene.progress.node_P
     devices = int(arrays.device_count_N.sum())
-    refusals = refusals_of(run.scene.shapes, arrival.workload.shape_P, node_P, devices, forced_load)
+    refusals = refusals_of(scene.shapes, scene.timeline.shape_P, node_P, devices, forced_load)
     used_NR = 1 - arrays.free_NR[:, :2] / np.maximum(arrays.capacity_NR[:, :2], 1)
     return Figures(
         **asdict(refusals),
