@@ -97,9 +97,10 @@ def shapes(draw: st.DrawFn, nodes: Sequence[str] = (), most: int = 8) -> PodShap
 
 @st.composite
 def node_lists(draw: st.DrawFn, most: int = 8) -> list[Node]:
-    result, keys = [], (ZONE_LABEL, RACK_LABEL)
+    result: list[Node] = []
+    keys = (ZONE_LABEL, RACK_LABEL)
     for n in range(draw(st.integers(1, most))):
-        if result and draw(st.booleans()):  # clusters have many nodes of a kind
+        if n > 0 and draw(st.booleans()):  # clusters have many nodes of a kind
             result.append(replace(result[-1], name=f"n{n}"))
             continue
         gpus = draw(st.sampled_from([0, 1, 2, 2, 3, 4, 8]))
