@@ -116,7 +116,6 @@ func (known resourceNames) of(offered map[v1.ResourceName]int64) (names []v1.Res
 // head is what is the same in all requests about one pod.
 type head struct {
 	session, policy string
-	resources       resourceNames
 	pod             []byte
 }
 
@@ -127,7 +126,7 @@ func columnsOf(candidates []candidate) columns {
 	made := columns{make([]byte, 0, 4*len(candidates)), make([]byte, 0, 8*len(candidates))}
 	for _, one := range candidates {
 		made.numbers = binary.LittleEndian.AppendUint32(made.numbers, uint32(one.number))
-		made.generations = binary.LittleEndian.AppendUint64(made.generations, uint64(one.GetGeneration()))
+		made.generations = binary.LittleEndian.AppendUint64(made.generations, uint64(one.generation))
 	}
 	return made
 }
@@ -152,20 +151,20 @@ func appendRequest(to []byte, head head, candidates columns, news []candidate, m
 	to = base64.StdEncoding.AppendEncode(to, candidates.generations)
 	to = append(to, `","told":[`...)
 	for _, one := range news {
-		to = append(appendTold(to, one, head.resources), ',')
+		to = append(appendTold(to, one), ',')
 	}
 	return append(bytes.TrimSuffix(to, []byte(",")), "]}}"...)
 }
 
-func appendTold(to []byte, one candidate, known resourceNames) []byte {
+func appendTold(to []byte, one candidate) []byte {
 	to = append(to, `{"number":`...)
 	to = strconv.AppendInt(to, int64(one.number), 10)
 	to = append(to, `,"name":`...)
 	to = appendString(to, one.Node().Name)
 	to = append(to, `,"generation":`...)
-	to = strconv.AppendInt(to, one.GetGeneration(), 10)
+	to = strconv.AppendInt(to, one.generation, 10)
 	to = append(to, `,"state":`...)
-	return append(appendState(to, one, known), '}')
+	return append(append(to, one.state...), '}')
 }
 
 func appendState(to []byte, info fwk.NodeInfo, known resourceNames) []byte {

@@ -169,6 +169,7 @@ func BenchmarkRequest(b *testing.B) {
 	for b.Loop() {
 		encoded, _ := encodedPod(pod)
 		candidates := session.numbered(nodes)
-		appendRequest(nil, head{"session", "", session.resources, encoded}, columnsOf(candidates), candidates[:1], 100)
+		news := session.news(candidates)
+		appendRequest(nil, head{"session", "", encoded}, columnsOf(candidates), news[:1], 100)
 	}
 }

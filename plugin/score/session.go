@@ -1,6 +1,7 @@
 package score
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"time"
@@ -17,8 +18,8 @@ const (
 	unnumbered   = -1
 )
 
-// session is what the service is known to know of the nodes: per node, the generation of kube-scheduler's own snapshot
-// that it was told last. Only what has changed since is sent again, so pods that are assumed, but not bound yet, count
+// session is what the service is known to know of the nodes: per node, what kube-scheduler's own snapshot said of it when
+// it was told last. Only what is another state since is sent again, so pods that are assumed, but not bound yet, count
 // from the next pod on. A node has a number here, which travels in the place of its name.
 //
 // One caller at a time.
@@ -28,15 +29,26 @@ type session struct {
 	onSent    func(states int)
 	id        string
 	numbers   map[string]int32 // by name; replaced, never written to: scores of pods are looked up by it
-	told      []int64          // generations by number
+	told      []told           // by number
 	resources resourceNames    // that the service was told of
 	atOnce    int              // states that the next request may bring
 }
 
+// told is what the service knows of a node.
+type told struct {
+	state      []byte
+	generation int64 // of the snapshot that it was told from
+	same       int64 // the newest generation that came to the same state: most of them, as pods are confirmed and start
+}
+
+var untold = told{nil, never, never}
+
 // candidate is a node that the pod may go to.
 type candidate struct {
 	fwk.NodeInfo
-	number int32
+	number     int32
+	generation int64  // as the service knows it, or will
+	state      []byte // that it is to be told
 }
 
 func newSession(client *client, policy string, onSent func(int)) *session {
@@ -63,7 +75,7 @@ func (s *session) scores(ctx context.Context, pod []byte, uid string, nodes []fw
 			return s.byNumber(candidates, scores), nil
 		}
 		for number := range s.told {
-			s.told[number] = never
+			s.told[number] = untold
 		}
 	}
 	return nil, because(failing, "the service forgets nodes that it was just told of")
@@ -87,7 +99,7 @@ func (s *session) attempt(ctx context.Context, pod []byte, uid string, candidate
 func (s *session) request(ctx context.Context, pod []byte, uid string, candidates, news []candidate) ([]byte, *fallback) {
 	s.onSent(len(news))
 	asked := columnsOf(candidates)
-	body := appendRequest(nil, head{s.id, s.policy, s.resources, pod}, asked, news, remaining(ctx).Milliseconds())
+	body := appendRequest(nil, head{s.id, s.policy, pod}, asked, news, remaining(ctx).Milliseconds())
 	answer, problem := s.client.ask(ctx, body, mostBytes(len(candidates)))
 	if problem != nil && problem.reason == late && len(news) > fewestStates {
 		s.atOnce = max(len(news)/2, fewestStates) // the same again would be late again: no pod would ever be scored
@@ -96,7 +108,7 @@ func (s *session) request(ctx context.Context, pod []byte, uid string, candidate
 		return nil, problem
 	}
 	for _, one := range news {
-		s.told[one.number] = one.GetGeneration()
+		s.told[one.number] = told{one.state, one.generation, one.generation}
 	}
 	return scoresOf(answer, uid, asked)
 }
@@ -110,7 +122,7 @@ func (s *session) numbered(nodes []fwk.NodeInfo) []candidate {
 			number = unnumbered
 			fresh++
 		}
-		found[i] = candidate{info, number}
+		found[i] = candidate{NodeInfo: info, number: number}
 	}
 	if fresh == 0 {
 		return found
@@ -125,18 +137,27 @@ func (s *session) numbered(nodes []fwk.NodeInfo) []candidate {
 		if found[i].number == unnumbered {
 			found[i].number = int32(len(s.told))
 			numbers[found[i].Node().Name] = found[i].number
-			s.told = append(s.told, never)
+			s.told = append(s.told, untold)
 		}
 	}
 	s.numbers = numbers
 	return found
 }
 
+// news are the candidates whose state the service does not know.
 func (s *session) news(candidates []candidate) (found []candidate) {
-	for _, one := range candidates {
-		if s.told[one.number] != one.GetGeneration() {
-			found = append(found, one)
+	for i := range candidates {
+		one, known := &candidates[i], &s.told[candidates[i].number]
+		if generation := one.GetGeneration(); known.generation == never || known.same != generation {
+			one.state = appendState(make([]byte, 0, stateRoom), one.NodeInfo, s.resources)
+			if known.generation == never || !bytes.Equal(one.state, known.state) {
+				one.generation = generation
+				found = append(found, *one)
+				continue
+			}
+			known.same = generation
 		}
+		one.generation = known.generation
 	}
 	return found
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -31,6 +32,34 @@ func TestOnlyWhatChangedIsSentAgain(t *testing.T) {
 	state := told.State
 	if requested := state["requested"].(map[string]any); requested["cpuMilli"] != 1500.0 || requested["pods"] != 1.0 {
 		t.Errorf("%v", state)
+	}
+}
+
+// A pod that is assumed, confirmed and started moves the generation three times, and changes the state once.
+func TestAStateThatIsTheSameIsNotSentAgain(t *testing.T) {
+	service, _, args := onSocket(t)
+	nodes := someNodes(3)
+	plugin := aPlugin(t, args, nodes)
+	assumed := podInfo(t, somePod("assumed"))
+	nodes[1].AddPodInfo(assumed)
+	preScored(t, plugin, nodes)
+	for range 2 {
+		if err := nodes[1].RemovePod(klog.Background(), assumed.GetPod()); err != nil {
+			t.Fatal(err)
+		}
+		nodes[1].AddPodInfo(assumed)
+		if _, why := preScored(t, plugin, nodes); why != "" {
+			t.Fatal(why)
+		}
+	}
+	service.restart()
+	if _, why := preScored(t, plugin, nodes); why != "" {
+		t.Fatal(why)
+	}
+	nodes[1].AddPodInfo(podInfo(t, somePod("another")))
+	preScored(t, plugin, nodes)
+	if got := service.states(); !slices.Equal(got, []int{3, 0, 0, 0, 3, 1}) {
+		t.Errorf("%v", got)
 	}
 }
 
@@ -107,7 +136,7 @@ func TestASessionWithMoreNodesThanAServiceKeepsBeginsAnew(t *testing.T) {
 	nodes := someNodes(3)
 	plugin := aPlugin(t, args, nodes)
 	preScored(t, plugin, nodes[:2])
-	plugin.session.told = append(plugin.session.told, make([]int64, mostNumbered-2)...)
+	plugin.session.told = append(plugin.session.told, make([]told, mostNumbered-2)...)
 	if _, why := preScored(t, plugin, nodes); why != "" {
 		t.Fatal(why)
 	}
