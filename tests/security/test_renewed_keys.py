@@ -26,7 +26,7 @@ from pilotage.model.errors import InputError
 from pilotage.scheduler.endpoint import EndpointSettings, answering
 from pilotage.serving.run import Serving, Settings
 from pilotage.serving.security import Security
-from serving.services import a_service
+from serving.services import a_service, end
 
 LOOK_SECONDS = 0.05
 WITHIN_SECONDS = 30.0
@@ -105,8 +105,8 @@ def endpoint(directory: Path) -> Iterator[int]:
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(60)
-        loop.close()
         assert not thread.is_alive()
+        end(loop)
 
 
 def shown(port: int) -> str:

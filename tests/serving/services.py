@@ -23,6 +23,14 @@ def reload(serving: Serving) -> bool:
     return asyncio.run_coroutine_threadsafe(serving.reload(), _LOOPS[serving.port]).result(600)
 
 
+def end(loop: asyncio.AbstractEventLoop) -> None:
+    """Connections whose handshake or farewell is under way belong to nobody any more: they are let go."""
+    for transport in [*loop._transports.values()]:  # type: ignore[attr-defined]
+        transport.abort()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+
 @contextmanager
 def a_service(settings: Settings | None = None, clock: Clock | None = None) -> Iterator[Serving]:
     """Yields when it is ready to listen; at the end everything has stopped."""
@@ -46,7 +54,7 @@ def a_service(settings: Settings | None = None, clock: Clock | None = None) -> I
             found.append(error)
             started.set()
         finally:
-            loop.close()
+            end(loop)
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
