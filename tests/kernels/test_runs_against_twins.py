@@ -254,7 +254,9 @@ def with_mode(run: Run, mode: int, cache_bytes: int) -> None:
     """Carries the run out with another way of choosing and a cache of this size."""
     assert run.rules is not None
     rules = run.rules._replace(mode=mode)
-    cache = empty_cache(run.scene.cache.kind_N, len(run.workload.shapes), rules, cache_bytes)
+    cache = empty_cache(
+        run.scene.cache.kind_N, run.scene.cluster.device_left_ND.shape[1], len(run.workload.shapes), rules, cache_bytes
+    )
     scene = run.scene._replace(cache=cache)
     run_episode(scene, rules, run.device_rule, run.settings.seed, run.tape, -1)
 
@@ -309,9 +311,9 @@ def test_blocks_scan_and_rescoring_choose_the_same_node_with_any_cache(
 def test_the_smallest_cache_has_fewer_rows_than_shapes_and_is_bounded() -> None:
     policy = ALL["fgd@1"]
     assert isinstance(policy, Heuristic)
-    assert len(empty_cache(np.arange(8), 100, policy.rules, cache_bytes=1).shape_C) == 4
-    assert len(empty_cache(np.arange(8), 100, policy.rules, cache_bytes=8 * 8 * 10).shape_C) == 10
-    assert len(empty_cache(np.arange(8), 3, policy.rules).shape_C) == 3
+    assert len(empty_cache(np.arange(8), 2, 100, policy.rules, cache_bytes=1).shape_C) == 4
+    assert len(empty_cache(np.arange(8), 2, 100, policy.rules, cache_bytes=8 * 8 * 10).shape_C) == 10
+    assert len(empty_cache(np.arange(8), 2, 3, policy.rules).shape_C) == 3
 
 
 @given(st.integers(9, 90), st.lists(st.integers(0, 2**30), min_size=30, max_size=80))

@@ -27,7 +27,7 @@ from pilotage.kernels.features import (
     encode_all,
 )
 from pilotage.kernels.features import random_unit as quick_random_unit
-from pilotage.kernels.prices import STANDING
+from pilotage.kernels.prices import standing_columns
 from pilotage.model.cluster import ClusterState, Node
 from pilotage.model.workload import FloatArray, IntArray, PodShape
 from pilotage.policies.deciding import best_totals
@@ -140,7 +140,7 @@ def test_score_of_a_rule_equals_its_twin(
         feasible_N[None],
         out_BN,
         device_BN,
-        np.zeros(STANDING),
+        np.zeros(standing_columns(state.arrays.device_left_ND.shape[1])),
     )
     for n, view in enumerate(views):
         if feasible_N[n]:
@@ -168,7 +168,7 @@ def test_fgd_names_the_device_of_a_share_alone(milli: int, count: int, named: bo
         np.ones((1, 1), np.bool_),
         out_BN,
         device_BN,
-        np.zeros(STANDING),
+        np.zeros(standing_columns(state.arrays.device_left_ND.shape[1])),
     )
     assert (device_BN[0, 0] >= 0) == named
 

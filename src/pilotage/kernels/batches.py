@@ -5,7 +5,7 @@ from __future__ import annotations
 from pilotage.kernels.choosing import Rules
 from pilotage.kernels.compiling import kernel
 from pilotage.kernels.features import POD_GPU_COUNT, POD_GPU_MILLI
-from pilotage.kernels.prices import priced_best_device, stand
+from pilotage.kernels.prices import priced_score, priced_share_device, stand
 from pilotage.kernels.scoring import FGD, PRICED, fgd_best_device, score_node
 from pilotage.model.workload import BoolArray, FloatArray, IntArray
 
@@ -21,7 +21,7 @@ def score_batch(
     device_BN: IntArray,
     stands_X: FloatArray,
 ) -> None:
-    """Scores by the first of the rules. `stands_X` is scratch (prices.STANDING): kernels make no arrays."""
+    """Scores by the first of the rules. `stands_X` is scratch (prices.standing_columns): kernels make no arrays."""
     rule, typical, prices = rules.rule_K[0], rules.typical, rules.prices
     for b in range(out_BN.shape[0]):
         shares = pod_BF[b, POD_GPU_COUNT] == 1 and pod_BF[b, POD_GPU_MILLI] < 1000
@@ -32,8 +32,9 @@ def score_batch(
                 best = fgd_best_device(typical, pod_BF, b, node_BNF[b], n, device_left_BND[b])
                 out_BN[b, n], device_BN[b, n] = best[0], best[1]
             elif rule == PRICED:
-                stand(prices, node_BNF[b], n, stands_X)
-                priced = priced_best_device(prices, pod_BF, b, node_BNF[b], n, device_left_BND[b], stands_X)
-                out_BN[b, n], device_BN[b, n] = priced[0], priced[1]
+                stand(prices, node_BNF[b], n, device_left_BND[b, n], stands_X)
+                out_BN[b, n] = priced_score(prices, pod_BF, b, device_left_BND[b, n], stands_X)
+                if shares:
+                    device_BN[b, n] = priced_share_device(prices, pod_BF, b, node_BNF[b], n, device_left_BND[b])
             else:
                 out_BN[b, n] = score_node(rule, typical, pod_BF, b, node_BNF[b], n, device_left_BND[b])

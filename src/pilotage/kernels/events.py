@@ -241,7 +241,7 @@ def occupy(scene: Scene, s: int, node: int, devices: int, sign: int) -> None:
     demand = Demand(shapes.request_SR[s], shapes.scored_S2[s], shapes.gpu_milli_S[s], shapes.gpu_count_S[s])
     shift_resources(scene.cluster, demand, node, devices, sign)
     encode_node(scene.cluster, node, node, scene.node_NF)
-    note_change(scene.cache, node)
+    note_change(scene.cache, node, sign < 0)
     if scene.meters.wanted:
         measure_node(scene.cluster, scene.meters, node)
     scene.meters.total_M[RUNNING] += sign
@@ -271,7 +271,7 @@ def change_node(scene: Scene, node: int, up: bool) -> None:
                     evict(scene, pod)
         forget_evicted(scene.progress)
     scene.cluster.alive_N[node] = up
-    note_change(scene.cache, node)
+    note_change(scene.cache, node, True)
     scene.progress.counter_X[FREED] = 1  # recovered: room; failed: its pods must be tried elsewhere
 
 

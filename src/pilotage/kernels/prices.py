@@ -100,21 +100,24 @@ def table_at(prices: FloatArray, table: int, ratio: float) -> float:
     return prices[table + k] + (position - k) * (prices[table + k + 1] - prices[table + k])
 
 
-# How a node stands before a pod comes, columns of a row: what one would have to divide by for every pod (1 / GPU free,
-# 1 / (1 + GPU free), 1 / capacities), and for each class of pod all of its score that the pod itself plays no part in.
-PER_GPU, PER_GPU_MORE, PER_CPU, PER_MEMORY, PER_DEVICE, START = range(6)
-STANDING = START + 4
+# How a node stands before a pod comes, columns of a row: what is free, what one would have to divide by for every pod
+# (1 / GPU free, 1 / (1 + GPU free), 1 / capacities), the worth of its model, by how much the value changes when a pod
+# takes one whole device, and beside that of its share when a share opens an idle one, for each class of pod all of its
+# score that the pod itself plays no part in, and then its levels: the different amounts that are left on devices, but
+# 0, each with its worth. All that a score needs of a node lies side by side: most of its time is fetching.
+CPU, MEMORY, GPUS, DEVICES, IDLE_NOW, PER_GPU, PER_GPU_MORE, PER_CPU, PER_MEMORY, PER_DEVICE = range(10)
+MODEL, WHOLE, OPENING, LEVELS, START = range(10, 15)
+LEVEL = START + 4
+
+
+def standing_columns(devices: int) -> int:
+    """Columns of such a row, for nodes of at most so many devices."""
+    return LEVEL + 2 * devices
 
 
 @inlined_inner
-def shared_value(
-    prices: FloatArray,
-    node_NF: FloatArray,
-    n: int,
-    left: tuple[float, float, float, float, float],
-    stands_X: FloatArray,
-) -> float:
-    """V of node n without the terms of its devices. `left`: CPU, memory, GPU, 1 / GPU and 1 / (1 + GPU)."""
+def shared_value(prices: FloatArray, left: tuple[float, float, float, float, float], stands_X: FloatArray) -> float:
+    """V of a node without the terms of its devices. `left`: CPU, memory, GPU, 1 / GPU and 1 / (1 + GPU)."""
     cpu, memory, gpus, per_gpu, per_gpu_more = left
     step = BY_CPU + 3 * min(max(int(cpu), 0) // CPU_STEP, CPU_STEPS - 1)
     value = prices[step]
@@ -127,20 +130,26 @@ def shared_value(
             + table_at(prices, MEMORY_RATIO, memory * prices[SCALES + 1] * per_gpu)
             + prices[step + 1]
             + prices[step + 2] * per_gpu_more
-            + prices[min(MODELS + int(node_NF[n, GPU_MODEL]) + 1, prices.shape[0] - 1)]  # a model nobody knew of
+            + stands_X[MODEL]
         )
     return value
 
 
 @inlined_inner
-def stand(prices: FloatArray, node_NF: FloatArray, n: int, stands_X: FloatArray) -> None:
+def stand(prices: FloatArray, node_NF: FloatArray, n: int, left_D: IntArray, stands_X: FloatArray) -> None:
     """Writes how the node stands."""
-    gpus, count, idle = node_NF[n, GPU_FREE] * 0.001, node_NF[n, GPU_COUNT], node_NF[n, GPU_IDLE]
+    gpus, count, idle = node_NF[n, GPU_FREE] * 0.001, int(node_NF[n, GPU_COUNT]), int(node_NF[n, GPU_IDLE])
+    stands_X[CPU], stands_X[MEMORY] = node_NF[n, CPU_FREE], node_NF[n, MEMORY_FREE]
+    stands_X[GPUS], stands_X[DEVICES], stands_X[IDLE_NOW] = node_NF[n, GPU_FREE], count, idle
+    stands_X[MODEL] = prices[min(MODELS + int(node_NF[n, GPU_MODEL]) + 1, prices.shape[0] - 1)]  # or nobody knew of it
     stands_X[PER_GPU], stands_X[PER_GPU_MORE] = inverse(gpus), inverse(1.0 + gpus)
     stands_X[PER_CPU], stands_X[PER_MEMORY] = inverse(node_NF[n, CPU_CAPACITY]), inverse(node_NF[n, MEMORY_CAPACITY])
     stands_X[PER_DEVICE] = inverse(count)
+    stands_X[WHOLE] = whole_devices(prices, WEIGHTS + 2 * len(FIGURES), count, idle, 1)
+    stands_X[OPENING] = opening(prices, WEIGHTS + len(FIGURES), count, idle)
+    stands_X[LEVELS] = find_levels(prices, left_D, count, stands_X)
     left = (node_NF[n, CPU_FREE], node_NF[n, MEMORY_FREE], gpus, stands_X[PER_GPU], stands_X[PER_GPU_MORE])
-    worth = shared_value(prices, node_NF, n, left, stands_X)
+    worth = shared_value(prices, left, stands_X)
     untouched = node_NF[n, CPU_FREE] == node_NF[n, CPU_CAPACITY] and idle == count
     for kind in range(4):
         first = WEIGHTS + kind * len(FIGURES)
@@ -152,73 +161,106 @@ def stand(prices: FloatArray, node_NF: FloatArray, n: int, stands_X: FloatArray)
 
 
 @inlined_inner
-def best_share_device(
-    prices: FloatArray, first: int, node_NF: FloatArray, n: int, left_ND: IntArray, milli: int
-) -> tuple[float, int]:
-    """The device of a share pod that keeps most value, the first among equals, and by how much the value changes."""
-    per_milli = prices[first + DEVICE_LEFT] * 0.001
-    count, idle = int(node_NF[n, GPU_COUNT]), int(node_NF[n, GPU_IDLE])
-    opens = -prices[first + IDLE] / MOST_DEVICES
-    if idle > 0:
-        worth = IDLE_DEVICES + IDLE_ROW * count + idle
-        opens += prices[worth - 1] - prices[worth]
-    best, device = -1e300, -1
+def find_levels(prices: FloatArray, left_D: IntArray, count: int, stands_X: FloatArray) -> int:
+    """Writes the levels of a node; how many there are."""
+    levels = 0
     for d in range(count):
-        left = left_ND[n, d]
-        if left < milli or (d > 0 and left == left_ND[n, d - 1]):
-            continue  # does not fit, or is worth what its neighbour is, which comes first
-        rest = left - milli
-        change = prices[DEVICE + rest] - prices[DEVICE + left] + per_milli * rest
-        if left == 1000:
-            change += opens
-        if change > best:
-            best, device = change, d
-    return best, device
+        left, known = left_D[d], left_D[d] == 0
+        for other in range(LEVEL, LEVEL + 2 * levels, 2):
+            known |= stands_X[other] == left
+        if not known:
+            stands_X[LEVEL + 2 * levels], stands_X[LEVEL + 2 * levels + 1] = left, prices[DEVICE + left]
+            levels += 1
+    return levels
 
 
 @inlined_inner
-def several_devices(
-    prices: FloatArray, first: int, node_NF: FloatArray, n: int, left_ND: IntArray, milli: int, wanted: int
-) -> float:
-    """Change of value when a pod takes whole devices, or parts of several."""
-    count, idle = int(node_NF[n, GPU_COUNT]), int(node_NF[n, GPU_IDLE])
-    change, opened = 0.0, 0
-    if milli >= 1000:  # idle devices, which are all alike
-        opened = wanted
-        for _ in range(wanted):
-            change += prices[DEVICE] - prices[DEVICE + 1000]
-    else:
-        mask = fullest_devices(left_ND[n], count, milli, wanted)
-        for d in range(count):
-            if (mask >> d) & 1:
-                left = left_ND[n, d]
-                opened += left == 1000
-                change += prices[DEVICE + left - milli] - prices[DEVICE + left]
-    worth = IDLE_DEVICES + IDLE_ROW * count + idle
-    change += prices[worth - opened] - prices[worth]
-    return change - prices[first + IDLE] * opened / MOST_DEVICES
+def opening(prices: FloatArray, first: int, count: int, idle: int) -> float:
+    """What it is worth beside the device itself that an idle device becomes one in use."""
+    change = -prices[first + IDLE] / MOST_DEVICES
+    if idle > 0:
+        worth = IDLE_DEVICES + IDLE_ROW * count + idle
+        change += prices[worth - 1] - prices[worth]
+    return change
+
+
+@inlined_inner
+def share_change(prices: FloatArray, left: int, worth: float, milli: int, per_milli: float, opens: float) -> float:
+    """By how much the value changes when a share takes `milli` of a device where `left` is left, worth `worth`."""
+    rest = max(left - milli, 0)
+    change = prices[DEVICE + rest] - worth + per_milli * rest
+    return change + opens if left == 1000 else change
+
+
+@inlined_inner
+def best_share_change(prices: FloatArray, first: int, milli: int, stands_X: FloatArray) -> float:
+    """Of the device that keeps most value."""
+    per_milli, opens, best = prices[first + DEVICE_LEFT] * 0.001, stands_X[OPENING], -1e300
+    for level in range(LEVEL, LEVEL + 2 * int(stands_X[LEVELS]), 2):  # without branches, which nobody could foretell
+        left = int(stands_X[level])
+        change = share_change(prices, left, stands_X[level + 1], milli, per_milli, opens)
+        best = change if (left >= milli) & (change > best) else best
+    return best
 
 
 @kernel
 def priced_share_device(
     prices: FloatArray, pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int, left_ND: IntArray
 ) -> int:
-    """The device that a share pod gets on the node: the one its score is for."""
-    milli = int(pod_PF[p, POD_GPU_MILLI])
-    return best_share_device(prices, WEIGHTS + pod_class(milli, 1) * len(FIGURES), node_NF, n, left_ND, milli)[1]
+    """The device that a share pod gets on the node: the one that keeps most value, the first among equals."""
+    milli, first = int(pod_PF[p, POD_GPU_MILLI]), WEIGHTS + len(FIGURES)
+    count, idle = int(node_NF[n, GPU_COUNT]), int(node_NF[n, GPU_IDLE])
+    per_milli, opens = prices[first + DEVICE_LEFT] * 0.001, opening(prices, first, count, idle)
+    best, device = -1e300, -1
+    for d in range(count):
+        left = left_ND[n, d]
+        if left >= milli:
+            change = share_change(prices, left, prices[DEVICE + left], milli, per_milli, opens)
+            if change > best:
+                best, device = change, d
+    return device
+
+
+@inlined_inner
+def whole_devices(prices: FloatArray, first: int, count: int, idle: int, wanted: int) -> float:
+    """Change of value when a pod takes whole devices, of which so many are idle; they are all alike."""
+    change = 0.0
+    for _ in range(wanted):
+        change += prices[DEVICE] - prices[DEVICE + 1000]
+    return with_fewer_idle(prices, first, count, idle, min(wanted, idle), change)
+
+
+@inlined_inner
+def parts_of_devices(
+    prices: FloatArray, first: int, count: int, idle: int, left_D: IntArray, milli: int, wanted: int
+) -> float:
+    """Change of value when a pod takes parts of several devices."""
+    change, opened = 0.0, 0
+    mask = fullest_devices(left_D, count, milli, wanted)
+    for d in range(count):
+        if (mask >> d) & 1:
+            left = left_D[d]
+            opened += left == 1000
+            change += prices[DEVICE + left - milli] - prices[DEVICE + left]
+    return with_fewer_idle(prices, first, count, idle, opened, change)
+
+
+@inlined_inner
+def with_fewer_idle(prices: FloatArray, first: int, count: int, idle: int, opened: int, change: float) -> float:
+    """`change`, and that so many idle devices become devices in use."""
+    worth = IDLE_DEVICES + IDLE_ROW * count + idle
+    change += prices[worth - opened] - prices[worth]
+    return change - prices[first + IDLE] * opened / MOST_DEVICES
 
 
 @inlined
-def priced_best_device(
-    prices: FloatArray, pod_PF: FloatArray, p: int, node_NF: FloatArray, n: int, left_ND: IntArray, stands_X: FloatArray
-) -> tuple[float, int]:
-    """Score of the pod on the node, and the device of a share pod (-1 for others). `stands_X`: by `stand`."""
+def priced_score(prices: FloatArray, pod_PF: FloatArray, p: int, left_D: IntArray, stands_X: FloatArray) -> float:
+    """Score of the pod on a node where it fits. `stands_X`: by `stand`."""
     milli, wanted = int(pod_PF[p, POD_GPU_MILLI]), int(pod_PF[p, POD_GPU_COUNT])
     kind = pod_class(milli, wanted)
-    first, score, device = WEIGHTS + kind * len(FIGURES), stands_X[START + kind], -1
-    cpu = node_NF[n, CPU_FREE] - pod_PF[p, POD_CPU]
-    memory = node_NF[n, MEMORY_FREE] - pod_PF[p, POD_MEMORY]
-    gpus = (node_NF[n, GPU_FREE] - milli * wanted) * 0.001
+    first, score = WEIGHTS + kind * len(FIGURES), stands_X[START + kind]
+    cpu, memory = stands_X[CPU] - pod_PF[p, POD_CPU], stands_X[MEMORY] - pod_PF[p, POD_MEMORY]
+    gpus = (stands_X[GPUS] - milli * wanted) * 0.001
     of_cpu, of_ratio = prices[first + CPU_LEFT], prices[first + CPU_PER_GPU]
     per_gpu, per_gpu_more = stands_X[PER_GPU], stands_X[PER_GPU_MORE]
     if wanted == 0:
@@ -230,16 +272,20 @@ def priced_best_device(
         score += prices[first + GPU_LEFT] * gpus / MOST_DEVICES
         if gpus <= 0.0:
             score += prices[first + FULL]
+        count, idle = int(stands_X[DEVICES]), int(stands_X[IDLE_NOW])
         if kind == 1:
-            change, device = best_share_device(prices, first, node_NF, n, left_ND, milli)
-            score += change
+            score += best_share_change(prices, first, milli, stands_X)
+        elif kind == 2:
+            score += stands_X[WHOLE]
+        elif milli >= 1000:
+            score += whole_devices(prices, first, count, idle, wanted)
         else:
-            score += several_devices(prices, first, node_NF, n, left_ND, milli, wanted)
-    score += shared_value(prices, node_NF, n, (cpu, memory, gpus, per_gpu, per_gpu_more), stands_X)
+            score += parts_of_devices(prices, first, count, idle, left_D, milli, wanted)
+    score += shared_value(prices, (cpu, memory, gpus, per_gpu, per_gpu_more), stands_X)
     cpu_share, memory_share, cpu_asked = cpu * stands_X[PER_CPU], memory * stands_X[PER_MEMORY], cpu * prices[SCALES]
     score += of_cpu * cpu_asked / MOST_DEVICES + prices[first + MEMORY_LEFT] * memory_share
     score += prices[first + IMBALANCE] * abs(cpu_share - gpus * stands_X[PER_DEVICE])
     score += prices[first + SKEW] * (memory_share - cpu_share)
     if gpus > 0.0:
         score += of_ratio * min(cpu_asked * per_gpu, MOST_CPU_RATIO)
-    return score, device
+    return score

@@ -43,7 +43,7 @@ def scene_of(
         cluster=arrays,
         shapes=encode_shapes(state, shapes),
         node_NF=node_NF,
-        cache=empty_cache(alike(arrays, node_NF), S, rules),
+        cache=empty_cache(alike(arrays, node_NF), arrays.device_left_ND.shape[1], S, rules),
         meters=meters,
         timeline=timeline,
         progress=fresh_progress(P, S, len(timeline.gang_start_G) - 1, min(0.0, float(series.from_to_2[0]))),
@@ -107,7 +107,7 @@ class Filling:
         scene = empty._replace(  # what no run changes, or nobody reads, is shared
             cluster=ClusterArrays._make(array.copy() for array in empty.cluster),
             node_NF=empty.node_NF.copy(),
-            cache=empty_cache(empty.cache.kind_N, shapes, rules),
+            cache=empty_cache(empty.cache.kind_N, empty.cluster.device_left_ND.shape[1], shapes, rules),
             progress=fresh_progress(len(empty.timeline.shape_P), shapes, 0, 0.0),
         )
         run_episode(scene, rules, DEVICE_RULES.index(device_rule), seed, empty_tape(0, 0), -1)
