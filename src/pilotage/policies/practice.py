@@ -2,13 +2,17 @@
 
 A valuation that was learned for many workloads is a good start for one of them, and a run of the rehearsal takes some
 hundredths of a second: a few hundred runs find much of what a long training on that workload would. Variants take some
-parts from another valuation, or random steps; a step that helped is tried once more. All draws are seeded.
+parts from another valuation, or random steps; a step that helped is tried once more. A variant is dropped as soon as
+chance does not explain any more that it is behind, and practice ends when nothing has helped for long. All draws are
+seeded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil, sqrt
+from statistics import stdev
 
 import numpy as np
 
@@ -17,11 +21,16 @@ from pilotage.policies.priced import LAYOUT, Priced
 from pilotage.policies.refusals import Refusals
 from pilotage.policies.rehearsal import Rehearsal
 
-DECISIONS = 2_000_000  # in all runs together
-FEWEST_RUNS, MOST_RUNS = 60, 1500
+DECISIONS = 10_000_000  # in all runs together
+FEWEST_RUNS, MOST_RUNS = 300, 6000
+PATIENCE = 0.3  # of the runs: it ends after so many in which nothing helped,
+HELPFUL = 0.004  # by so much, percent of capacity
 FEWEST_ORDERS, MOST_ORDERS = 6, 16
 ENOUGH_PODS = 60_000  # in all orders together: with fewer, what helped by chance is taken for better
-SLACK = 0.02  # percent of capacity by which a variant may lie behind, for each order that it has still before it
+DOUBT = 1.3  # standard deviations by which a variant may lie behind
+FIRST_SPREAD = 0.1  # standard deviation of differences between orders, percent of capacity
+NEWEST = 0.2  # what the newest variant weighs in it
+TELLING = 4  # orders that tell of it
 
 # Parts that mean something only together.
 TOGETHER: tuple[tuple[str, ...], ...] = (
@@ -35,8 +44,8 @@ TOGETHER: tuple[tuple[str, ...], ...] = (
     tuple(name for name in LAYOUT if name.endswith(("small_pods", "gpu_pods", "cpu_chunks"))),
     ("model",),
 )
-EXCHANGED, TAKEN = 0.3, (0.5, 1.0, 1.3)  # share of the groups that a variant takes, how far it goes towards the other
-STEPPED, STEPS = 0.2, (0.3, 1.0)  # share of the parameters that a variant steps, times their usual step
+EXCHANGED, TAKEN = 0.5, (0.5, 1.0, 1.3)  # share of the groups that a variant takes, how far it goes towards the other
+STEPPED, STEPS = 0.5, (0.3, 1.0)  # share of the parameters that a variant steps, times their usual step
 USUAL_STEP = 0.12  # standard deviation
 UNLIKE_OTHERS = {"several": 0.4, "multi_several": 0.4, "crowded_several": 0.5}
 
@@ -57,17 +66,24 @@ def usual_orders(rehearsal: Rehearsal) -> int:
 def practised(
     start: Priced, others: Sequence[Priced], rehearsal: Rehearsal, runs: int, orders: int
 ) -> tuple[Priced, float]:
-    """The best variant of `start` that was found, and its value in the rehearsal; `others` lend their parts."""
+    """The best variant of `start` that was found, and its value in the rehearsal; `others` lend their parts. `runs`: at
+    most."""
     best = _Tried(start.parameters, rehearsal, start, orders)
-    best.go_on(None)
-    variants = _Variants([other.parameters for other in others])
-    while runs > 0:
+    best.go_on(None, FIRST_SPREAD)
+    variants, spread = _Variants([other.parameters for other in others]), FIRST_SPREAD
+    patience = left = ceil(PATIENCE * runs)
+    while runs > 0 and left > 0:
         tried = _Tried(variants.next_of(best.parameters), rehearsal, start, orders)
-        tried.go_on(best)
-        runs -= len(tried.runs)
-        if tried.better_than(best):
+        tried.go_on(best, spread)
+        runs, left = runs - len(tried.runs), left - len(tried.runs)
+        if len(tried.runs) >= TELLING:
+            spread += NEWEST * (tried.spread(best) - spread)
+        gain = tried.gain(best)
+        if gain > 0:
             variants.step = tried.parameters - best.parameters
             best = tried
+        if gain > HELPFUL:
+            left = patience
     return replace(start, parameters=best.parameters), best.value(orders)
 
 
@@ -82,18 +98,24 @@ class _Tried:
     def value(self, orders: int) -> float:
         return self.rehearsal.value(self.runs[:orders])
 
-    def go_on(self, best: _Tried | None) -> None:
+    def go_on(self, best: _Tried | None, spread: float) -> None:
         """Through the orders, as long as it may still turn out the better one."""
         policy = replace(self.policy, parameters=self.parameters)
         for order in range(self.orders):
             self.runs.append(self.rehearsal.try_out(policy, order))
             tried = order + 1
-            slack = SLACK * (self.orders - tried) / tried
-            if best is not None and self.value(tried) < best.value(tried) - slack:
+            chance = DOUBT * spread * sqrt(1 / tried - 1 / self.orders)
+            if best is not None and self.value(tried) < best.value(tried) - chance:
                 return
 
-    def better_than(self, best: _Tried) -> bool:
-        return len(self.runs) == self.orders and self.value(self.orders) > best.value(self.orders)
+    def spread(self, best: _Tried) -> float:
+        """Of the differences to the best, order by order: standard deviation."""
+        value = self.rehearsal.value
+        return stdev(value([own]) - value([other]) for own, other in zip(self.runs, best.runs, strict=False))
+
+    def gain(self, best: _Tried) -> float:
+        """By how much it is the better one; below 0 where it was dropped."""
+        return self.value(self.orders) - best.value(self.orders) if len(self.runs) == self.orders else -1.0
 
 
 class _Variants:

@@ -21,7 +21,7 @@ from pilotage.policies.rehearsal import Rehearsal, plain_mix, race
 
 KEPT = 64  # mixes
 CLEARLY_BETTER = 0.02  # percent of capacity; less may be chance
-COSTLY, LONGER = 0.4, 3  # refusals that cost more (percent of capacity): it practises on, so many times as long
+COSTLY = 0.4  # refusals that cost more (percent of capacity): it practises on, and they cost more
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Rehearsed:
         start, runs, orders = self.valuations[chosen], usual_runs(rehearsal), usual_orders(rehearsal)
         found, value = practised(start, self.valuations, rehearsal, runs, orders)
         if rehearsal.cost_of_refusals(found, orders) > COSTLY:
-            found, value = practised(found, self.valuations, rehearsal.stricter(), LONGER * runs, orders)
+            found, value = practised(found, self.valuations, rehearsal.stricter(), runs, orders)
         if value < -CLEARLY_BETTER:
             return replace(FGD.prepare(mix), name=self.name, summary=f"{self.summary}; here FGD, which did better")
         told = f"{self.summary}; from valuation {chosen + 1} of {len(self.valuations)}"
