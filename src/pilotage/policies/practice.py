@@ -1,10 +1,10 @@
 """Practice: a valuation is varied on a rehearsed workload, and what fills the cluster better is kept.
 
 A valuation that was learned for many workloads is a good start for one of them, and a run of the rehearsal takes some
-hundredths of a second: a few hundred runs find much of what a long training on that workload would. Variants take some
-parts from another valuation, or random steps; a step that helped is tried once more. A variant is dropped as soon as
-chance does not explain any more that it is behind, and practice ends when nothing has helped for long. All draws are
-seeded.
+hundredths of a second: some hundred runs find much of what a long training on that workload would. Variants take some
+parts from other valuations, or random steps; a step that helped is tried once more. A variant is dropped as soon as
+chance does not explain any more that it is behind, and practice ends when nothing has helped for long. What was reached
+on the way is tried at last on orders that nobody practised on, and the best there is taken. All draws are seeded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pilotage.policies.priced import LAYOUT, Priced
 from pilotage.policies.refusals import Refusals
 from pilotage.policies.rehearsal import Rehearsal
 
-DECISIONS = 10_000_000  # in all runs together
+DECISIONS = 12_000_000  # in all runs together
 FEWEST_RUNS, MOST_RUNS = 300, 6000
 PATIENCE = 0.3  # of the runs: it ends after so many in which nothing helped,
 HELPFUL = 0.004  # by so much, percent of capacity
@@ -31,6 +31,7 @@ DOUBT = 1.3  # standard deviations by which a variant may lie behind
 FIRST_SPREAD = 0.1  # standard deviation of differences between orders, percent of capacity
 NEWEST = 0.2  # what the newest variant weighs in it
 TELLING = 4  # orders that tell of it
+MILESTONES = 6  # of what was reached on the way
 
 # Parts that mean something only together.
 TOGETHER: tuple[tuple[str, ...], ...] = (
@@ -66,12 +67,13 @@ def usual_orders(rehearsal: Rehearsal) -> int:
 def practised(
     start: Priced, others: Sequence[Priced], rehearsal: Rehearsal, runs: int, orders: int
 ) -> tuple[Priced, float]:
-    """The best variant of `start` that was found, and its value in the rehearsal; `others` lend their parts. `runs`: at
-    most."""
+    """The best variant of `start` that was found, and its value on twice the orders; `others` lend their parts. `runs`:
+    at most, but for the last trial."""
     best = _Tried(start.parameters, rehearsal, start, orders)
     best.go_on(None, FIRST_SPREAD)
     variants, spread = _Variants([other.parameters for other in others]), FIRST_SPREAD
-    patience = left = ceil(PATIENCE * runs)
+    reached, patience = [best], ceil(PATIENCE * runs)
+    left = patience
     while runs > 0 and left > 0:
         tried = _Tried(variants.next_of(best.parameters), rehearsal, start, orders)
         tried.go_on(best, spread)
@@ -82,9 +84,18 @@ def practised(
         if gain > 0:
             variants.step = tried.parameters - best.parameters
             best = tried
+            reached.append(best)
         if gain > HELPFUL:
             left = patience
-    return replace(start, parameters=best.parameters), best.value(orders)
+    return _confirmed(reached[::-1][:: ceil(len(reached) / MILESTONES)], start, rehearsal, orders)
+
+
+def _confirmed(reached: Sequence[_Tried], policy: Priced, rehearsal: Rehearsal, orders: int) -> tuple[Priced, float]:
+    """The one that does best on the orders after those of the practice, the first among equals; its value on all."""
+    policies = [replace(policy, parameters=one.parameters) for one in reached]
+    runs = [[rehearsal.try_out(one, order) for order in range(orders, 2 * orders)] for one in policies]
+    best = int(np.argmax([rehearsal.value(own, first=orders) for own in runs]))
+    return policies[best], rehearsal.value([*reached[best].runs, *runs[best]])
 
 
 @dataclass
@@ -131,8 +142,9 @@ class _Variants:
             step, self.step = self.step, None
             return parameters + step
         if random.random() < 0.5:
-            other, varied = self._others[int(random.integers(len(self._others)))], parameters.copy()
+            varied = parameters.copy()
             for group in self._groups:
+                other = self._others[int(random.integers(len(self._others)))]
                 if random.random() < EXCHANGED:
                     varied[group] += (other[group] - parameters[group]) * random.choice(TAKEN)
             return varied

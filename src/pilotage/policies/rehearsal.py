@@ -56,17 +56,17 @@ class Rehearsal:
         """What it makes of the pods in this order."""
         return self._stage(order).filled(policy.priced_by(self._facts).rules, policy.device_rule)
 
-    def value(self, runs: Sequence[Refusals]) -> float:
-        """Of what came out of the first orders, one after the other: percent of the GPU capacity allocated more than by
-        FGD, less what refusals cost that FGD avoids. On the mean: a few failed pods more in one order are chance."""
-        own, baseline = mean_of(runs), self._by_fgd(len(runs))
+    def value(self, runs: Sequence[Refusals], first: int = 0) -> float:
+        """Of what came out of orders one after the other, from the first on: percent of the GPU capacity allocated more
+        than by FGD, less what refusals cost that FGD avoids. On the mean: a few failed pods more in one are chance."""
+        own, baseline = mean_of(runs), self._by_fgd(range(first, first + len(runs)))
         cost = cost_of(own, baseline, COST_OF_FAILED)
         return own.allocation - baseline.allocation - self._weight_of_cost * cost
 
     def cost_of_refusals(self, policy: Priced, orders: int) -> float:
         """What `value` takes off for what the policy refuses in the first orders and FGD does not."""
         own = mean_of([self.try_out(policy, order) for order in range(orders)])
-        return self._weight_of_cost * cost_of(own, self._by_fgd(orders), COST_OF_FAILED)
+        return self._weight_of_cost * cost_of(own, self._by_fgd(range(orders)), COST_OF_FAILED)
 
     def stricter(self) -> Rehearsal:
         """The same pods and orders, where refusals cost more."""
@@ -74,8 +74,8 @@ class Rehearsal:
         other._weight_of_cost = STRICTER
         return other
 
-    def _by_fgd(self, orders: int) -> Refusals:
-        return mean_of([self._stage(order).by_fgd for order in range(orders)])
+    def _by_fgd(self, orders: range) -> Refusals:
+        return mean_of([self._stage(order).by_fgd for order in orders])
 
     def _stage(self, order: int) -> _Stage:
         while len(self._stages) <= order:
