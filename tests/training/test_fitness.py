@@ -8,8 +8,16 @@ from math import log
 import numpy as np
 import pytest
 
-from pilotage.policies.refusals import TOLERATED_LOST, cost_of
-from pilotage.training.fitness import COST_OF_FAILED, URGENCY, WEIGHT_OF_BREADTH, fitness, share_of_room
+from pilotage.policies.refusals import TOLERATED_LOST, cost_near, cost_of
+from pilotage.training.fitness import (
+    COST_OF_FAILED,
+    URGENCY,
+    WEIGHT_OF_BREADTH,
+    Around,
+    fitness,
+    fitness_near,
+    share_of_room,
+)
 from pilotage.training.trials import Figures, Yardstick
 
 BASE = Figures(95.0, 1.0, 100, 50, 200, 0.004, 0.002)
@@ -17,7 +25,7 @@ ROOM = Yardstick(baseline=95.0, bound=97.0)
 
 
 def packing(**changes: float) -> float:
-    return fitness("packing", replace(BASE, **changes), BASE, ROOM)  # type: ignore[arg-type]
+    return fitness("packing", replace(BASE, **changes), BASE, ROOM)
 
 
 def test_the_share_of_the_room_counts() -> None:
@@ -44,6 +52,45 @@ def test_failed_pods_without_gpu_or_with_several_cost() -> None:
     assert packing(allocation=96.5, failed_cpu=102) < packing(allocation=96.5, failed_cpu=100)
     assert packing(allocation=96.5, failed_multi=52) < packing(allocation=96.5, failed_multi=50)
     assert packing(allocation=96.5, failed_cpu=80) == packing(allocation=96.5), "fewer bring nothing"
+
+
+def test_near_others_what_is_refused_too_often_by_them_costs_in_proportion() -> None:
+    """A plane through the baseline: what is chance on both sides of it evens out."""
+    around = Around(replace(BASE, failed_multi=51, lost=BASE.lost + TOLERATED_LOST), BASE)
+    more, fewer = (replace(BASE, failed_multi=failed) for failed in (53, 47))
+
+    def cost(own: Figures, around: Around = around) -> float:
+        return cost_near(own, BASE, around.own, around.baseline, COST_OF_FAILED)
+
+    assert cost(fewer) == pytest.approx(-cost(more))
+    assert cost(BASE) == 0.0 < cost(more) == pytest.approx(cost_of(more, BASE, COST_OF_FAILED))
+    assert cost(replace(BASE, lost=BASE.lost + 0.5)) == pytest.approx(0.5)
+    assert cost(replace(BASE, failed_cpu=110)) == 0.0, "not refused too often there"
+    assert cost(replace(more, lost=BASE.lost + 0.5), Around(BASE, BASE)) == 0.0
+
+
+def test_near_others_fitness_does_not_bend() -> None:
+    """Runs differ by their seeds; as many above as below the usual must leave the mean where it is."""
+    around = Around(replace(BASE, allocation=96.45), BASE)
+    low, middle, high = (
+        fitness_near("packing", replace(BASE, allocation=allocation), BASE, ROOM, around)
+        for allocation in (93.45, 96.45, 99.45)
+    )
+    assert (low + high) / 2 == pytest.approx(middle)
+    slope = high - middle
+    ahead = Around(replace(BASE, allocation=96.6), BASE)
+    assert slope == pytest.approx((1 + URGENCY) * 1.5), "left behind"
+    high, middle = (
+        fitness_near("packing", replace(BASE, allocation=allocation), BASE, ROOM, ahead)
+        for allocation in (99.45, 96.45)
+    )
+    assert high - middle == pytest.approx(1.5)
+
+
+def test_near_others_workloads_for_breadth_count_less() -> None:
+    around, own = Around(BASE, BASE), replace(BASE, allocation=96.0)
+    given, breadth = (fitness_near("packing", own, BASE, ROOM, around, given=given) for given in (True, False))
+    assert 0.0 < breadth < given
 
 
 def test_failed_pods_cost_less_on_a_workload_for_breadth() -> None:

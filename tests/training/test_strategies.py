@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotage.model.workload import FloatArray
-from pilotage.training.strategies import FURTHEST, Coordinates, Method, lowest_points, strategy_of
+from pilotage.training.strategies import FURTHEST, Coordinates, Method, Slope, lowest_points, strategy_of
 
 LOWEST = np.array([0.7, -0.4, 0.0, 1.5])
 STEEPNESS = np.array([1.0, 30.0, 4.0, 0.3])
@@ -23,13 +23,56 @@ def bowl(place: FloatArray) -> float:
 
 @pytest.mark.parametrize("method", get_args(Method))
 def test_the_bottom_of_a_bowl_is_found(method: Method) -> None:
-    strategy = strategy_of(method, np.zeros(4), 0.1, 8, 3)
+    strategy = strategy_of(method, np.zeros(4), 0.1, 8, 3, 1 / np.sqrt(STEEPNESS))
     for _ in range(200):
         asked = strategy.ask()
         assert 2 < len(asked) <= 8
         strategy.tell(asked, [bowl(place) for place in asked])
-    assert strategy.favourite == pytest.approx(LOWEST, abs=0.02)
-    assert strategy.spread < 0.1
+    if method == "slope":  # its steps do not get smaller
+        assert bowl(strategy.favourite) < 0.05
+    else:
+        assert strategy.favourite == pytest.approx(LOWEST, abs=0.02)
+        assert strategy.spread < 0.1
+
+
+def test_a_slope_is_found_in_noise_that_hides_every_step() -> None:
+    """Fifty parameters; what one of them changes in a step is a fifth of the noise."""
+    random, slope_P = np.random.default_rng(5), np.linspace(-1, 1, 50)
+    strategy = Slope(np.zeros(50), np.full(50, 0.1), 1.0, 256, np.random.default_rng(1))
+    asked = strategy.ask()
+    strategy.tell(asked, [float(slope_P @ place) + random.normal() / 2 for place in asked])
+    along = strategy.ask()[-1]
+    assert slope_P @ along / np.linalg.norm(along) / np.linalg.norm(slope_P) < -0.6
+
+
+def test_a_step_along_a_slope_that_other_seeds_do_not_confirm_is_taken_back() -> None:
+    strategy = Slope(np.zeros(2), np.ones(2), 0.1, 8, np.random.default_rng(1))
+    for better in (1.0, -1.0):  # what was lower is higher when it is tried again
+        around = strategy.ask()
+        assert strategy.in_pairs
+        strategy.tell(around, [place.sum() for place in around])
+        along = strategy.ask()
+        assert not strategy.in_pairs
+        assert not along[0].any(), "where it was before is one of them"
+        strategy.tell(along, [better * place.sum() for place in along])
+        assert not strategy.favourite.any(), "not yet confirmed; not confirmed"
+    assert not strategy.place.any()
+
+
+def test_parameters_without_a_step_stay_as_they_are() -> None:
+    strategy = Slope(LOWEST, np.array([0.0, 1.0, 0.0, 1.0]), 0.1, 8, np.random.default_rng(1))
+    for _ in range(4):
+        asked = strategy.ask()
+        assert all(place[[0, 2]].tolist() == LOWEST[[0, 2]].tolist() for place in asked)
+        strategy.tell(asked, [bowl(place) for place in asked])
+
+
+def test_one_wild_value_does_not_make_the_slope() -> None:
+    strategy = Slope(np.zeros(2), np.ones(2), 0.1, 64, np.random.default_rng(1))
+    asked = strategy.ask()
+    uphill = int(np.argmax([place[0] for place in asked]))
+    strategy.tell(asked, [place[0] - 1e6 * (k == uphill) for k, place in enumerate(asked)])
+    assert strategy.ask()[-1][0] < 0
 
 
 @pytest.mark.parametrize("method", get_args(Method))

@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: pilotage train evolution --nodes nodes.csv --pods pods.csv --minutes 20 --name my-pack"
 OUT = Path("out") / "train"
-SPREADS: dict[str, float] = {"coordinates": 0.05, "cma": 0.02}
+SPREADS: dict[str, float] = {"slope": 0.3, "coordinates": 0.05, "cma": 0.02}
+POPULATIONS = {"slope": 512, "coordinates": 24, "cma": 24}
+SEEDS = {
+    "slope": 16,
+    "coordinates": 8,
+    "cma": 8,
+}  # of all given traces in a generation: noise is larger than a step's gain
 SHIPPED = {"packing": "pilotage-pack", "balance": "pilotage-balance"}
 
 
@@ -59,20 +65,23 @@ def evolution(
         float | None, typer.Option("--minutes", min=0.01, help="Stop after this time; --resume goes on.")
     ] = None,
     method: Annotated[
-        Literal["coordinates", "cma"],
-        typer.Option("--method", help="Try a few coordinates at a time, or CMA-ES: samples of a distribution."),
-    ] = "coordinates",
-    population: Annotated[int, typer.Option("--population", min=5, max=1000, help="Candidates tried at once.")] = 24,
+        Literal["slope", "coordinates", "cma"],
+        typer.Option("--method", help="Follow the slope, try a few coordinates at a time, or CMA-ES."),
+    ] = "slope",
+    population: Annotated[
+        int | None,
+        typer.Option("--population", min=5, max=1000, help="Candidates tried at once.  [default: 512, or 24]"),
+    ] = None,
     spread: Annotated[
         float | None,
-        typer.Option("--spread", min=1e-6, max=10, help="First step (0.05) or standard deviation (0.02)."),
+        typer.Option("--spread", min=1e-6, max=10, help="First step.  [default: 0.3; coordinates 0.05, cma 0.02]"),
     ] = None,
     load: Annotated[float, typer.Option("--load", min=0.0, help="Arriving GPU / capacity; 0 = as it is.")] = 1.3,
     given: Annotated[int, typer.Option("--given", min=1, help="Given traces in a generation; the first always.")] = 5,
     varied: Annotated[int, typer.Option("--varied", min=0, help="Generated workloads to draw from, for breadth.")] = 0,
     runs: Annotated[
         int | None,
-        typer.Option("--runs", min=1, max=100, help="Seeds of each given trace in a generation.  [default: 2 to 8]"),
+        typer.Option("--runs", min=1, max=100, help="Seeds of each given trace in a generation.  [default: 2 to 16]"),
     ] = None,
     breadth: Annotated[int, typer.Option("--breadth", min=0, help="Of those, so many in a generation.")] = 3,
     seed: Annotated[int, typer.Option("--seed", min=0, max=88, help="Of the search; decides everything.")] = 0,
@@ -102,11 +111,11 @@ def evolution(
     else:
         check_place(out)
         sources = distinct_traces(sources_of(nodes, pods, trace) or ())
-        usual = max(2, 8 // max(1, len(sources)))  # noise of one seed is larger than what a step brings
+        usual = max(2, SEEDS[method] // max(1, len(sources)))
         settings = EvolutionSettings(
             objective=objective,
             generations=generations,
-            population=population,
+            population=population or POPULATIONS[method],
             method=method,
             spread=spread or SPREADS[method],
             load=load,
@@ -130,7 +139,7 @@ def _fresh(
     varied: int,
 ) -> EvolutionDirectory:
     from pilotage.training.evolution_directory import EvolutionDirectory
-    from pilotage.training.evolution_start import prepared_workloads, start_parameters
+    from pilotage.training.evolution_start import prepared_workloads, start_parameters, start_steps
     from pilotage.training.run_directory import free_directory
 
     path = free_directory(out, name, "evolution", settings.seed)
@@ -141,7 +150,9 @@ def _fresh(
             status.update(f"baseline and bound of each workload: {len(workloads.yardsticks)} of {wanted}")
     if workloads is None:
         raise InputError("no workload to train on", expected="--nodes and --pods, --trace, or --varied")
-    run = EvolutionDirectory(path, f"{path.name}@1", settings, workloads, parameters)
+    with console().status("steps of the parameters"):
+        steps = start_steps(parameters, workloads, settings)
+    run = EvolutionDirectory(path, f"{path.name}@1", settings, workloads, parameters, steps)
     run.create()
     return run
 

@@ -58,7 +58,27 @@ def cost_of(own: Refusals, baseline: Refusals, of_failed: float) -> float:
     return max(0.0, own.lost - baseline.lost - TOLERATED_LOST) + of_failed * failed
 
 
+def cost_near(
+    own: Refusals, baseline: Refusals, around: Refusals, around_baseline: Refusals, of_failed: float
+) -> float:
+    """The same as a plane, for one of many runs that are near each other, by what they come to on the mean: what is
+    refused too often there costs by how much more it is than by the baseline, or saves by how much less, and nothing
+    else costs. What is chance evens out then."""
+    cost = 0.0
+    if around.lost > around_baseline.lost + TOLERATED_LOST / 2:
+        cost += own.lost - baseline.lost
+    for name in ("failed_cpu", "failed_multi"):
+        failed, usual = getattr(own, name), getattr(baseline, name)
+        if getattr(around, name) > getattr(around_baseline, name):
+            cost += of_failed * (failed - usual) / _spread_of(usual)
+    return cost
+
+
 def _excess(own: float, baseline: float) -> float:
     """Beside chance: counts of many vary by the square root of what they are, so two in a hundred too many are worse
     where thousands fail than where a few do."""
-    return max(0.0, own - baseline) / sqrt(max(baseline, FEWEST_FAILED) * FEWEST_FAILED)
+    return max(0.0, own - baseline) / _spread_of(baseline)
+
+
+def _spread_of(baseline: float) -> float:
+    return sqrt(max(baseline, FEWEST_FAILED) * FEWEST_FAILED)

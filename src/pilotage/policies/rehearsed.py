@@ -21,7 +21,7 @@ from pilotage.policies.rehearsal import Rehearsal, plain_mix, race
 
 KEPT = 64  # mixes
 CLEARLY_BETTER = 0.02  # percent of capacity; less may be chance
-COSTLY = 0.4  # refusals that cost more (percent of capacity): it practises on, and they cost more
+COSTLY = 0.05  # refusals that cost more (percent of capacity): it practises on, and they cost more
 
 
 @dataclass(frozen=True)

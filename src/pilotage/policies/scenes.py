@@ -101,6 +101,10 @@ class Filling:
     def of(cls, state: ClusterState, shapes: Sequence[PodShape], shape_P: IntArray) -> Self:
         return cls(scene_of(state, shapes, NO_MIX, None, arrivals_only(shape_P), series_over(), measured=False))
 
+    def first(self, pods: int) -> Filling:
+        """With the first pods alone."""
+        return Filling(self.empty._replace(timeline=arrivals_only(self.empty.timeline.shape_P[:pods])))
+
     def filled(self, rules: Rules, device_rule: DeviceRule, seed: int = 0) -> Scene:
         """After the last pod."""
         empty, shapes = self.empty, len(self.empty.shapes.gpu_count_S)

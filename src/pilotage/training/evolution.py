@@ -16,17 +16,18 @@ from itertools import islice
 import numpy as np
 
 from pilotage.model.errors import InputError
-from pilotage.model.workload import FloatArray
+from pilotage.model.workload import BoolArray, FloatArray
 from pilotage.policies.priced import LAYOUT
 from pilotage.sim.seeds import TRAINING, VALIDATION
 from pilotage.sim.specs import TraceSource
-from pilotage.training.fitness import fitness, share_of_room
+from pilotage.training.fitness import Around, fitness, fitness_near, share_of_room
 from pilotage.training.strategies import Method, Strategy, strategy_of
-from pilotage.training.trials import BASELINES, Figures, Objective, Trial, Yardstick
+from pilotage.training.trials import BASELINES, Figures, Objective, Trial, Yardstick, mean_figures
 from pilotage.training.workers import Task, Workers
 
 BALANCE_PARTS = ("weights", "cpu_share", "memory_share")
 CANDIDATE = "candidate@1"
+Run = tuple[TraceSource, int]  # workload and seed
 SEEDS_OF_A_TRAINING = 10_000  # trainings of other seeds take others
 
 
@@ -53,6 +54,11 @@ class EvolutionSettings:
         if self.objective == "balance":
             return BALANCE_PARTS
         return tuple(name for name in LAYOUT if name not in ("cpu_share", "memory_share"))
+
+    def searched(self) -> BoolArray:
+        """The same, parameter by parameter."""
+        parts = self.parts()
+        return np.concatenate([np.full(size, name in parts) for name, size in LAYOUT.items()])
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,7 @@ class Evolution:
     settings: EvolutionSettings
     workers: Workers
     past: Sequence[Generation] = ()
+    steps: FloatArray | None = None  # of each parameter (training.steps), for methods that want to know
     best: FloatArray = field(init=False)
     best_validation: float = field(init=False, default=-np.inf)
     last_look: Generation | None = field(init=False, default=None)  # a validation because of `stop`
@@ -104,8 +111,9 @@ class Evolution:
     def generations(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Generation]:
         """Replays the past silently, then goes on to the last generation or until `stop` says so (one at least)."""
         self.best, settings = self.start, self.settings
-        first = self.start[self._searched()]
-        strategy = strategy_of(settings.method, first, settings.spread, settings.population, settings.seed)
+        searched = settings.searched()
+        first, steps = self.start[searched], None if self.steps is None else self.steps[searched]
+        strategy = strategy_of(settings.method, first, settings.spread, settings.population, settings.seed, steps)
         for number in range(self.settings.generations + 1):
             known = self.past[number] if number < len(self.past) else None
             if known is None and number > 0 and stop():
@@ -128,10 +136,13 @@ class Evolution:
     def _generation(self, strategy: Strategy, number: int, known: Generation | None) -> Generation:
         """Asks for candidates and finds their values, or takes those that are known."""
         last = number == self.settings.generations
+        in_pairs = strategy.in_pairs
         self._asked = [] if last else strategy.ask()
         if known is not None:
             return self._fitting(known)
-        values = self._values(self._asked, number) if not last else ()
+        values: tuple[float, ...] = ()
+        if not last:
+            values = (self._values_in_pairs if in_pairs else self._values)(self._asked, number)
         validation: float | None = None
         shares: tuple[float, ...] = ()
         if last or number % self.settings.validate_every == 0:
@@ -148,12 +159,53 @@ class Evolution:
         return known
 
     def _values(self, asked: Sequence[FloatArray], number: int) -> tuple[float, ...]:
-        sources = self.workloads.of_generation(self.settings, number)
-        seeds = seeds_of(self.settings, number)
-        runs = [(source, seed) for source in sources for seed in seeds[: None if self._given(source) else 1]]
-        tasks = [self._task(runs, None), *(self._task(runs, self._whole(candidate)) for candidate in asked)]
-        baseline, *found = self.workers.figures(tasks)
-        return tuple(-self._fitness([source for source, _ in runs], figures, baseline) for figures in found)
+        """Each candidate is tried on all runs of the generation."""
+        runs = self._runs(number)
+        baseline, *found = self._figures([(runs, None), *((runs, candidate) for candidate in asked)])
+        return tuple(-self._fitness(runs, own, baseline) for own in found)
+
+    def _values_in_pairs(self, asked: Sequence[FloatArray], number: int) -> tuple[float, ...]:
+        """Each candidate is tried once on each workload, as many seeds after the other as there are."""
+        runs, half = self._runs(number), len(asked) // 2
+        by_source: dict[TraceSource, list[int]] = {}
+        for source, seed in runs:
+            by_source.setdefault(source, []).append(seed)
+        own_runs = [[(source, seeds[k % len(seeds)]) for source, seeds in by_source.items()] for k in range(half)] * 2
+        all_runs, *found = self._figures([(runs, None), *zip(own_runs, asked, strict=True)])
+        baseline = dict(zip(runs, all_runs, strict=True))
+        around = {
+            source: Around(
+                mean_figures([own[i] for own in found]), mean_figures([baseline[source, seed] for seed in seeds])
+            )
+            for i, (source, seeds) in enumerate(by_source.items())
+        }
+        weights = [len(seeds) for seeds in by_source.values()]
+        values = []
+        for tried, own in zip(own_runs, found, strict=True):
+            near = [
+                fitness_near(
+                    self.settings.objective,
+                    figures,
+                    baseline[run],
+                    self.workloads.yardsticks[run[0]],
+                    around[run[0]],
+                    given=self._given(run[0]),
+                )
+                for run, figures in zip(tried, own, strict=True)
+            ]
+            values.append(-float(np.average(near, weights=weights)))
+        return tuple(values)
+
+    def _runs(self, number: int) -> list[Run]:
+        """Of a generation: given workloads with all of its seeds, others with one."""
+        sources, seeds = self.workloads.of_generation(self.settings, number), seeds_of(self.settings, number)
+        return [(source, seed) for source in sources for seed in seeds[: None if self._given(source) else 1]]
+
+    def _figures(self, tried: Sequence[tuple[Sequence[Run], FloatArray | None]]) -> list[list[Figures]]:
+        """What candidates come to on runs; None is the baseline."""
+        return self.workers.figures(
+            [self._task(runs, None if own is None else self._whole(own)) for runs, own in tried]
+        )
 
     def _given(self, source: TraceSource) -> bool:
         return source in self.workloads.given
@@ -161,25 +213,30 @@ class Evolution:
     def _validated(self, parameters: FloatArray) -> tuple[float, tuple[float, ...]]:
         """Fitness and shares of the room on seeds that no generation has seen."""
         sources = [*self.workloads.given, *self.workloads.varied[: self.settings.varied]]
-        seeds = list(islice(VALIDATION, self.settings.validation_seeds))
-        tasks = [
-            self._task([(source, seed) for seed in seeds], who) for who in (None, parameters) for source in sources
+        runs = [(source, seed) for source in sources for seed in islice(VALIDATION, self.settings.validation_seeds)]
+        found = self.workers.figures([self._task([run], who) for who in (None, parameters) for run in runs])
+        figures = [one for (one,) in found]
+        baseline, own = figures[: len(runs)], figures[len(runs) :]
+        means = zip(_by_workload(runs, own).items(), _by_workload(runs, baseline).values(), strict=True)
+        shares = [share_of_room(o, base, self.workloads.yardsticks[s]) for (s, o), base in means if self._given(s)]
+        return self._fitness(runs, own, baseline), tuple(shares)
+
+    def _fitness(self, runs: Sequence[Run], own: Sequence[Figures], baseline: Sequence[Figures]) -> float:
+        """Of what it came to on each workload on the mean, as failed pods of one run are chance; workloads with more
+        runs count more."""
+        owns, baselines = _by_workload(runs, own), _by_workload(runs, baseline)
+        values = [
+            fitness(
+                self.settings.objective,
+                owns[source],
+                baselines[source],
+                self.workloads.yardsticks[source],
+                given=self._given(source),
+            )
+            for source in owns
         ]
-        found = self.workers.figures(tasks)
-        baseline, figures = found[: len(sources)], found[len(sources) :]
-        values, shares = [], []
-        for source, base, own in zip(sources, baseline, figures, strict=True):
-            pairs = [*zip(own, base, strict=True)]
-            values.append(np.mean([self._fitness_on(source, *pair) for pair in pairs]))
-            shares.append(np.mean([share_of_room(*pair, self.workloads.yardsticks[source]) for pair in pairs]))
-        return float(np.mean(values)), tuple(float(share) for share in shares[: len(self.workloads.given)])
-
-    def _fitness(self, sources: Sequence[TraceSource], figures: list[Figures], baseline: list[Figures]) -> float:
-        return float(np.mean([self._fitness_on(*each) for each in zip(sources, figures, baseline, strict=True)]))
-
-    def _fitness_on(self, source: TraceSource, own: Figures, baseline: Figures) -> float:
-        yardstick = self.workloads.yardsticks[source]
-        return fitness(self.settings.objective, own, baseline, yardstick, given=self._given(source))
+        weights = [sum(source == of for of, _ in runs) for source in owns]
+        return float(np.average(values, weights=weights))
 
     def _task(self, runs: Sequence[tuple[TraceSource, int]], parameters: FloatArray | None) -> Task:
         name = BASELINES[self.settings.objective] if parameters is None else CANDIDATE
@@ -189,14 +246,18 @@ class Evolution:
             for source, seed in runs
         ]
 
-    def _searched(self) -> FloatArray:
-        parts = self.settings.parts()
-        return np.concatenate([np.full(size, name in parts) for name, size in LAYOUT.items()])
-
     def _whole(self, searched: FloatArray) -> FloatArray:
         parameters = self.start.copy()
-        parameters[self._searched()] = searched
+        parameters[self.settings.searched()] = searched
         return parameters
+
+
+def _by_workload(runs: Sequence[Run], figures: Sequence[Figures]) -> dict[TraceSource, Figures]:
+    """The mean of the runs on each."""
+    found: dict[TraceSource, list[Figures]] = {}
+    for (source, _), own in zip(runs, figures, strict=True):
+        found.setdefault(source, []).append(own)
+    return {source: mean_figures(own) for source, own in found.items()}
 
 
 def seeds_of(settings: EvolutionSettings, generation: int) -> list[int]:

@@ -50,6 +50,7 @@ class EvolutionDirectory:
     settings: EvolutionSettings
     workloads: Workloads
     start: FloatArray
+    steps: FloatArray | None = None
 
     def create(self) -> None:
         make_directory(self.path)
@@ -59,8 +60,10 @@ class EvolutionDirectory:
             "settings": asdict(self.settings),
             "given": [self._described(source) for source in self.workloads.given],
             "varied": [self._described(source) for source in self.workloads.varied],
-            "start": {part: values.tolist() for part, values in parts_of(self.start).items()},
+            "start": _by_part(self.start),
         }
+        if self.steps is not None:
+            content["steps"] = _by_part(self.steps)
         replace_file(self.path / SETTINGS, (json.dumps(content, indent=1) + "\n").encode())
 
     def _described(self, source: TraceSource) -> dict[str, object]:
@@ -79,11 +82,12 @@ class EvolutionDirectory:
         file = path / SETTINGS
         root = JsonField.of(_content(file), file)
         root.get("agent").same_as("evolution", "the directory of an evolution")
-        root.only(("agent", "name", "settings", "given", "varied", "start"))
-        start = np.concatenate([_numbers(root.get("start").get(part), size) for part, size in LAYOUT.items()])
+        root.only(("agent", "name", "settings", "given", "varied", "start", "steps"))
         given, varied = (tuple(map(_workload, root.get(key).elements(MAX_WORKLOADS))) for key in ("given", "varied"))
         workloads = Workloads(tuple(dict(given)), tuple(dict(varied)), dict([*given, *varied]))
-        return cls(path, root.get("name").text(), _settings(root.get("settings")), workloads, start)
+        steps = _parameters(root.get("steps")) if "steps" in root.mapping() else None
+        settings, start = _settings(root.get("settings")), _parameters(root.get("start"))
+        return cls(path, root.get("name").text(), settings, workloads, start, steps)
 
     def past(self) -> list[Generation]:
         """What was written down; a last line that was cut off by a kill does not count."""
@@ -174,6 +178,14 @@ def _workload(root: JsonField) -> tuple[TraceSource, Yardstick]:
     if source.load().digest != root.get("digest").value:
         raise root.error("the trace has changed since the training began", "the same trace, or a new training")
     return source, Yardstick(root.get("baseline").number(), root.get("bound").number())
+
+
+def _by_part(vector: FloatArray) -> dict[str, list[float]]:
+    return {part: values.tolist() for part, values in parts_of(vector).items()}
+
+
+def _parameters(root: JsonField) -> FloatArray:
+    return np.concatenate([_numbers(root.get(part), size) for part, size in LAYOUT.items()])
 
 
 def _numbers(root: JsonField, wanted: int | None = None) -> FloatArray:

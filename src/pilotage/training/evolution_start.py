@@ -19,11 +19,13 @@ from pilotage.sim.protocols import mix_of
 from pilotage.sim.seeds import TRAINING
 from pilotage.sim.specs import TraceSource
 from pilotage.training.evolution import EvolutionSettings, Workloads
+from pilotage.training.steps import telling_steps
 from pilotage.training.trials import Objective, Yardstick, yardstick
 from pilotage.workloads.trace import Trace
 
 PRIOR = "prior"  # the start of a training from nothing
 YARDSTICK_SEEDS = 2
+STEPS_SEEN_ON = 3  # workloads
 NO_YARDSTICK = Yardstick(0.0, 0.0)  # balance is judged by the baseline's own run
 # Varied workloads that teach something: the baseline packs well, and there is room that packing could close.
 LEAST_BASELINE, LEAST_VARIED_ROOM, MOST_VARIED_ROOM = 90.0, 0.6, 6.0
@@ -60,6 +62,14 @@ def prior(objective: Objective) -> FloatArray:
         parts["leftover"][FUNCTIONS.index("waste_of_random_filling")] = -0.3
         parts["cpu"][:] = [-0.5, -0.35, -0.2, -0.1, 0.0, 0.02, 0.03, 0.03, 0.02, 0.0]
     return np.concatenate([*parts.values()])
+
+
+def start_steps(start: FloatArray, workloads: Workloads, settings: EvolutionSettings) -> FloatArray | None:
+    """How far a search that moves all parameters at once is to move each."""
+    if settings.method != "slope":
+        return None
+    sources = (workloads.given or workloads.varied)[:STEPS_SEEN_ON]
+    return telling_steps(start, settings.searched(), sources, settings.load)
 
 
 def prepared_workloads(given: Sequence[TraceSource], varied: int, settings: EvolutionSettings) -> Iterator[Workloads]:

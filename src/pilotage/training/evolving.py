@@ -37,7 +37,9 @@ def _evolve(
     directory: EvolutionDirectory, workers: Workers, watch: Callable[[Generation], None], stop: Callable[[], bool]
 ) -> Outcome:
     done = directory.past()
-    evolution = Evolution(directory.start, directory.workloads, directory.settings, workers, tuple(done))
+    evolution = Evolution(
+        directory.start, directory.workloads, directory.settings, workers, tuple(done), directory.steps
+    )
     with open_events(directory.events, len(done)) as events:
         for generation in evolution.generations(stop):
             directory.write_down(generation)

@@ -7,9 +7,10 @@ Balance: the logarithm of how much smaller the variance of use is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import log, log1p, tanh
 
-from pilotage.policies.refusals import cost_of
+from pilotage.policies.refusals import cost_near, cost_of
 from pilotage.training.trials import Figures, Objective, Yardstick
 
 COST_OF_FAILED = 4.0
@@ -31,7 +32,41 @@ def fitness(
     if not given:
         return WEIGHT_OF_BREADTH * _breadth(figures, baseline, yardstick)
     value = _damped(min(share_of_room(figures, baseline, yardstick), BEST) - cost_of(figures, baseline, COST_OF_FAILED))
-    return value - URGENCY * max(0.0, WANTED_SHARE - value)
+    return value - _urgency(value) * (WANTED_SHARE - value)
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What many candidates that are near each other come to on the mean of their runs, and the baseline on the same."""
+
+    own: Figures
+    baseline: Figures
+
+
+def fitness_near(
+    objective: Objective,
+    figures: Figures,
+    baseline: Figures,
+    yardstick: Yardstick,
+    around: Around,
+    *,
+    given: bool = True,
+) -> float:
+    """For a single run of one of many candidates: without what bends, so that noise evens out over them."""
+    if objective == "balance":
+        return _evenness(figures, baseline)
+    share = share_of_room(figures, baseline, yardstick)
+    if not given:
+        share *= yardstick.room / max(yardstick.room, ROOM_FOR_BREADTH)
+        cost = COST_IN_BREADTH * cost_near(figures, baseline, around.own, around.baseline, COST_FOR_BREADTH)
+        return WEIGHT_OF_BREADTH * (share - cost)
+    value = share - cost_near(figures, baseline, around.own, around.baseline, COST_OF_FAILED)
+    there = share_of_room(around.own, around.baseline, yardstick)
+    return value * (1.0 + _urgency(there - cost_of(around.own, around.baseline, COST_OF_FAILED)))
+
+
+def _urgency(value: float) -> float:
+    return URGENCY if value < WANTED_SHARE else 0.0
 
 
 def _breadth(figures: Figures, baseline: Figures, yardstick: Yardstick) -> float:

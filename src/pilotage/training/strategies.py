@@ -1,6 +1,6 @@
-"""How an evolution chooses what to try next: CMA-ES, or one coordinate after the other.
+"""How an evolution chooses what to try next: along a slope, one coordinate after the other, or CMA-ES.
 
-Both are asked for candidates and told their values, lower is better; candidates of one generation are tried on the same
+All are asked for candidates and told their values, lower is better; candidates of one generation are tried on the same
 workloads and seeds, so that their values can be compared.
 """
 
@@ -10,22 +10,30 @@ import warnings
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
 from pilotage.model.workload import FloatArray, IntArray
 
-Method = Literal["coordinates", "cma"]
+Method = Literal["slope", "coordinates", "cma"]
 AVERAGED = 60  # generations
 FURTHEST = 1.5  # steps that a coordinate is moved at once
 LONGER, SHORTER = 1.3, 0.75  # a coordinate's next step where it is moved by a whole one, by less than half of one
 RANGE_OF_STEPS = (0.2, 20.0)  # times the first one
 OF_ITS_SIZE = 0.25  # a first step is at least this part of the parameter
+FAR = (2.0, 4.0, 8.0, 16.0, 32.0)  # places along a slope, in spreads
+KEPT_SLOPE = 0.6  # how much of the slope before counts beside the newest
+OUTLIER = 4.0  # times the median difference: more says no more
 
 
 class Strategy(Protocol):
     """A search in progress."""
+
+    @property
+    def in_pairs(self) -> bool:
+        """Whether the next candidates are so many, and so near each other, that each is tried once only: the first of
+        each half on the same runs, then the second ones on others."""
 
     @property
     def favourite(self) -> FloatArray:
@@ -37,15 +45,74 @@ class Strategy(Protocol):
     def tell(self, asked: Sequence[FloatArray], values: Sequence[float]) -> None: ...
 
 
-def strategy_of(method: Method, start: FloatArray, spread: float, population: int, seed: int) -> Strategy:
+def strategy_of(
+    method: Method, start: FloatArray, spread: float, population: int, seed: int, step_P: FloatArray | None = None
+) -> Strategy:
+    """`step_P`: how far each parameter is moved at once, where that is known; `slope` does not move those with 0."""
     random = np.random.Generator(np.random.PCG64(seed))
     if method == "cma":
         return Cma(start, spread, population, random)
+    if method == "slope":
+        return Slope(start, np.ones(len(start)) if step_P is None else step_P, spread, population, random)
     return Coordinates(start, spread, population, random)
+
+
+@dataclass
+class Slope:
+    """A generation tries all parameters at once, a random step and the same one backwards, many times: the differences
+    tell the slope. The next tries places along it, each on all seeds, beside the last two places, and goes to the best.
+
+    A run is noisy, and what one parameter changes is less than the noise; here every run tells something of each of
+    them. That needs steps that matter equally (training.steps)."""
+
+    place: FloatArray
+    step_P: FloatArray
+    spread: float
+    population: int
+    random: np.random.Generator
+    in_pairs: bool = field(init=False, default=True)
+    before: FloatArray = field(init=False)
+    _slope_P: FloatArray = field(init=False, repr=False)
+    _drawn_KP: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.place = self.before = np.array(self.place)
+        self._slope_P = np.zeros(len(self.place))
+
+    @property
+    def favourite(self) -> FloatArray:
+        """The place that was better than another on seeds it was not made from."""
+        return self.before
+
+    def ask(self) -> Sequence[FloatArray]:
+        if not self.in_pairs:
+            return [self.before, self.place, *(self.place + far * self._unit() for far in FAR)]
+        self._drawn_KP = self.random.normal(size=(max(self.population // 2, 2), len(self.place)))
+        moves_KP = self.spread * self.step_P * self._drawn_KP
+        return [*(self.place + moves_KP), *(self.place - moves_KP)]
+
+    def tell(self, asked: Sequence[FloatArray], values: Sequence[float]) -> None:
+        if not self.in_pairs:
+            self.before, self.place = asked[int(values[1] <= values[0])], asked[int(np.argmin(values))]
+            self.in_pairs = True
+            return
+        up_K, down_K = np.split(np.array(values), 2)
+        lower_K = (down_K - up_K) / 2
+        most = OUTLIER * float(np.median(np.abs(lower_K)))
+        self._slope_P = KEPT_SLOPE * self._slope_P + np.clip(lower_K, -most, most) @ self._drawn_KP / len(lower_K)
+        self.in_pairs = False
+
+    def _unit(self) -> FloatArray:
+        """A move of one spread down the slope."""
+        slope_P = self._slope_P * (self.step_P > 0)
+        length = float(np.linalg.norm(slope_P))
+        return self.spread * self.step_P * (slope_P / length if length else slope_P)
 
 
 class Cma:
     """CMA-ES. Its favourite is the mean of the last generations' means, because each one's workloads pull it about."""
+
+    in_pairs = False
 
     def __init__(self, start: FloatArray, spread: float, population: int, random: np.random.Generator) -> None:
         with warnings.catch_warnings():
@@ -94,6 +161,7 @@ class Coordinates:
     first_step: float
     population: int
     random: np.random.Generator
+    in_pairs: ClassVar = False
     before: FloatArray = field(init=False)
     step_P: FloatArray = field(init=False)
     _first_P: FloatArray = field(init=False, repr=False)

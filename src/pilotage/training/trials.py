@@ -5,7 +5,8 @@ A trial is text and numbers, so it can be carried out by any process or machine.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -34,9 +35,13 @@ LEAST_ROOM = 0.5  # percent of capacity: where there is hardly any room, its sha
 class Figures(Refusals):
     """What a run is judged by."""
 
-    failed: int
+    failed: float
     cpu_variance: float  # of used / capacity over nodes
     memory_variance: float
+
+
+def mean_figures(runs: Sequence[Figures]) -> Figures:
+    return Figures(*np.mean([astuple(run) for run in runs], axis=0).tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ def arrival_of(trace: Trace, load: float, seed: int) -> OpenbArrival:
 
 
 @dataclass(frozen=True)
-class _Stage:
+class Stage:
     """The cluster of a trace, and its pods as they come with one seed."""
 
     filling: Filling
@@ -92,18 +97,18 @@ class _Stage:
 
 
 @lru_cache(maxsize=64)
-def _stage_of(trace: Trace, load: float, seed: int) -> _Stage:
+def stage_of(trace: Trace, load: float, seed: int) -> Stage:
     arrival = arrival_of(trace, load, seed)
     shapes = arrival.workload.shapes
     nodes = [trace.nodes[n] for n in np.argsort(arrival.rank_N)]
     state = ClusterState(nodes, {name for shape in shapes for name, _ in shape.extended})
     mix = mix_of(trace).on(state)
-    return _Stage(Filling.of(state, shapes, arrival.workload.shape_P), mix, WorkloadFacts.of(mix))
+    return Stage(Filling.of(state, shapes, arrival.workload.shape_P), mix, WorkloadFacts.of(mix))
 
 
 def figures_of(trace: Trace, policy: Policy, seed: int, load: float, forced_load: float) -> Figures:
     """Of a run by the OpenB protocol, without what that measures on the way."""
-    stage = _stage_of(trace, load, seed)
+    stage = stage_of(trace, load, seed)
     ready = policy.priced_by(stage.facts) if isinstance(policy, Priced) else prepared(policy, stage.mix)
     rules = compiled_rules(ready)
     if rules is None:
