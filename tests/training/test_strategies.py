@@ -67,6 +67,21 @@ def test_parameters_without_a_step_stay_as_they_are() -> None:
         strategy.tell(asked, [bowl(place) for place in asked])
 
 
+def test_a_slope_is_told_by_a_few_moves_that_change_something() -> None:
+    strategy = Slope(np.zeros(2), np.ones(2), 0.1, 64, np.random.default_rng(1))
+    asked = strategy.ask()
+    strategy.tell(asked, [place[0] * (k % 32 < 8) for k, place in enumerate(asked)])
+    assert strategy.ask()[-1][0] < 0
+
+
+def test_where_nothing_changes_anything_it_stays() -> None:
+    strategy = Slope(LOWEST, np.ones(4), 0.1, 8, np.random.default_rng(1))
+    for _ in range(4):
+        asked = strategy.ask()
+        strategy.tell(asked, [1.0] * len(asked))
+    assert strategy.favourite.tolist() == LOWEST.tolist()
+
+
 def test_one_wild_value_does_not_make_the_slope() -> None:
     strategy = Slope(np.zeros(2), np.ones(2), 0.1, 64, np.random.default_rng(1))
     asked = strategy.ask()

@@ -24,7 +24,7 @@ RANGE_OF_STEPS = (0.2, 20.0)  # times the first one
 OF_ITS_SIZE = 0.25  # a first step is at least this part of the parameter
 FAR = (2.0, 4.0, 8.0, 16.0, 32.0)  # places along a slope, in spreads
 KEPT_SLOPE = 0.6  # how much of the slope before counts beside the newest
-OUTLIER = 4.0  # times the median difference: more says no more
+OUTLIER = 4.0  # times the median of the differences: more says no more
 
 
 class Strategy(Protocol):
@@ -98,7 +98,8 @@ class Slope:
             return
         up_K, down_K = np.split(np.array(values), 2)
         lower_K = (down_K - up_K) / 2
-        most = OUTLIER * float(np.median(np.abs(lower_K)))
+        told_K = lower_K[lower_K != 0]  # on a small cluster many moves change nothing
+        most = OUTLIER * float(np.median(np.abs(told_K))) if len(told_K) else 0.0
         self._slope_P = KEPT_SLOPE * self._slope_P + np.clip(lower_K, -most, most) @ self._drawn_KP / len(lower_K)
         self.in_pairs = False
 
