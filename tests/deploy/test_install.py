@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.releases import Release, a_release, started
+from deploy.releases import Part, Release, a_release, started
 from lab.labs import eventually, make_namespace, pod
 from pilotage.kube.client import Client, Json
 from pilotage.lab.controlplane import Lab, in_lab
@@ -62,14 +62,23 @@ async def bound(client: Client, scheduler: str) -> str:
     return await eventually(ask, f"{scheduler} has bound the pod")
 
 
+async def counted(part: Part, line: str) -> None:
+    """The metrics of a pod have this: what it did is to be seen in the cluster before it is counted."""
+
+    async def ask() -> bool | None:
+        status, text = await part.asked("/metrics", certified=True)
+        assert status == 200
+        return line in text or None
+
+    await eventually(ask, line)
+
+
 def test_the_scheduler_runs_as_its_pod(installed: Release, tmp_path: Path) -> None:
     async def test(client: Client) -> None:
         await part.probed()
         await bound(client, "installed")
         assert (await part.asked("/metrics", certified=False))[0] == 401
-        status, text = await part.asked("/metrics", certified=True)
-        assert status == 200
-        assert 'scheduler_schedule_attempts_total{profile="installed",result="scheduled"} 1.0' in text
+        await counted(part, 'scheduler_schedule_attempts_total{profile="installed",result="scheduled"} 1.0')
 
     with started(installed, "scheduler", tmp_path / "pod") as part:
         in_lab(installed.lab, test)
@@ -79,9 +88,7 @@ def test_the_adviser_runs_as_its_pod(lab: Lab, tmp_path: Path) -> None:
     async def test(client: Client) -> None:
         await part.probed()
         node = await bound(client, "default-scheduler")
-        status, text = await part.asked("/metrics", certified=True)
-        assert status == 200
-        assert 'pilotage_advised_pods_total{profile="default-scheduler"' in text
+        await counted(part, 'pilotage_advised_pods_total{profile="default-scheduler"')
         advice = part.directory / "advice" / "advice.csv"
 
         async def written() -> list[dict[str, str]] | None:
