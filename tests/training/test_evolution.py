@@ -121,6 +121,60 @@ def test_a_stopped_one_goes_on_exactly(
     assert files(path) == files(whole[0])
 
 
+SLOPE = replace(SETTINGS, method="slope", population=8, spread=0.3)
+
+
+@pytest.fixture(scope="module")
+def along_a_slope(workloads: Workloads, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recorder]:
+    path, workers = tmp_path_factory.mktemp("slope") / "whole", Recorder()
+    evolve(fresh_slope(path, workloads), workers)
+    return path, workers
+
+
+def fresh_slope(path: Path, workloads: Workloads) -> EvolutionDirectory:
+    """Every parameter has a step; finding good ones is another test's."""
+    steps = np.full(PARAMETERS, 0.01)
+    given = replace(workloads, varied=())
+    directory = EvolutionDirectory(path, "small@1", SLOPE, given, prior("packing"), steps)
+    directory.create()
+    return directory
+
+
+@pytest.mark.parametrize("stop_after", [1, 2])
+def test_one_that_follows_a_slope_goes_on_exactly(
+    workloads: Workloads, along_a_slope: tuple[Path, Recorder], tmp_path: Path, stop_after: int
+) -> None:
+    """After the pairs that told the slope, and after the places along it."""
+    seen = 0
+
+    def stop() -> bool:
+        nonlocal seen
+        seen += 1
+        return seen > stop_after
+
+    evolve(fresh_slope(tmp_path / "stopped", workloads), LocalWorkers(1), stop=stop)
+    with LocalWorkers(2) as workers:
+        evolve(EvolutionDirectory.existing(tmp_path / "stopped"), workers)
+    assert files(tmp_path / "stopped") == files(along_a_slope[0])
+
+
+def test_pairs_have_a_run_of_their_own_and_places_have_all(
+    workloads: Workloads, along_a_slope: tuple[Path, Recorder]
+) -> None:
+    baseline, *tasks = along_a_slope[1].asked[: 1 + SLOPE.population]
+    seeds = [trial.seed for trial in baseline if trial.source == SOURCE]
+    assert len(seeds) == SLOPE.seeds
+    ups, downs = tasks[: SLOPE.population // 2], tasks[SLOPE.population // 2 :]
+    for k, (up, down) in enumerate(zip(ups, downs, strict=True)):
+        assert [trial.source for trial in up] == [*workloads.given]
+        assert [(trial.source, trial.seed) for trial in up] == [(trial.source, trial.seed) for trial in down]
+        assert up[0].seed == seeds[k % len(seeds)]
+        middle = (np.array(up[0].parameters) + np.array(down[0].parameters)) / 2
+        assert middle == pytest.approx(prior("packing"))
+    places = [task for task in along_a_slope[1].asked if len(task) == len(seeds) and task[0].parameters]
+    assert len(places) == 14, "two generations of seven"
+
+
 def test_a_kill_between_a_generation_and_its_checkpoint_is_made_good(
     workloads: Workloads, whole: tuple[Path, Recorder], tmp_path: Path
 ) -> None:
