@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from pilotage.cli import app
 from pilotage.model.errors import InputError
 from pilotage.policies.priced import LAYOUT, PARAMETERS, Priced
 from pilotage.policies.registry import find_policy
@@ -270,3 +272,34 @@ def test_nothing_to_train_on_is_refused() -> None:
         Workloads((), (), {})
     with pytest.raises(InputError, match="no GPU"):
         [*prepared_workloads([TraceSource(name="balance-3")], 0, SETTINGS)]
+
+
+@pytest.mark.parametrize(
+    ("words", "method"),
+    [
+        (["--trace", "varied-10023"], "slope"),
+        (["--trace", "varied-10023", "--start", "prior"], "coordinates"),
+        (["--trace", "balance-3", "--objective", "balance", "--load", "0"], "coordinates"),
+        (["--trace", "varied-10023", "--start", "prior", "--method", "cma"], "cma"),
+    ],
+)
+def test_the_usual_method_depends_on_what_it_begins_with(tmp_path: Path, words: list[str], method: str) -> None:
+    few = [
+        "--generations",
+        "1",
+        "--population",
+        "6",
+        "--runs",
+        "1",
+        "--jobs",
+        "1",
+        "--out",
+        str(tmp_path),
+        "--name",
+        "few",
+    ]
+    done = CliRunner().invoke(app, ["train", "evolution", *words, *few], catch_exceptions=False)
+    assert done.exit_code == 0
+    written = json.loads((tmp_path / "few" / "settings.json").read_text())
+    assert written["settings"]["method"] == method
+    assert ("steps" in written) == (method == "slope")

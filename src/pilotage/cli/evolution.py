@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pilotage.training.evolution import EvolutionSettings, Generation
     from pilotage.training.evolution_directory import EvolutionDirectory
     from pilotage.training.evolving import Outcome
+    from pilotage.training.strategies import Method
+    from pilotage.training.trials import Objective
     from pilotage.training.workers import Workers
 
 EXAMPLE = "Example: pilotage train evolution --nodes nodes.csv --pods pods.csv --minutes 20 --name my-pack"
@@ -65,9 +67,9 @@ def evolution(
         float | None, typer.Option("--minutes", min=0.01, help="Stop after this time; --resume goes on.")
     ] = None,
     method: Annotated[
-        Literal["slope", "coordinates", "cma"],
-        typer.Option("--method", help="Follow the slope, try a few coordinates at a time, or CMA-ES."),
-    ] = "slope",
+        Literal["slope", "coordinates", "cma"] | None,
+        typer.Option("--method", help="How to search.  [default: slope; coordinates for balance and from nothing]"),
+    ] = None,
     population: Annotated[
         int | None,
         typer.Option("--population", min=5, max=1000, help="Candidates tried at once.  [default: 512, or 24]"),
@@ -111,6 +113,7 @@ def evolution(
     else:
         check_place(out)
         sources = distinct_traces(sources_of(nodes, pods, trace) or ())
+        method = method or _usual_method(objective, start)
         usual = max(2, SEEDS[method] // max(1, len(sources)))
         settings = EvolutionSettings(
             objective=objective,
@@ -128,6 +131,11 @@ def evolution(
         run = _fresh(out, name, start or SHIPPED[objective], settings, sources, varied)
     outcome = _evolve(run, _workers(engine, address, jobs), minutes)
     _print(run, outcome, as_json)
+
+
+def _usual_method(objective: Objective, start: str | None) -> Method:
+    """A slope leads on from what is good already; it was not tried for anything else."""
+    return "slope" if objective == "packing" and start != "prior" else "coordinates"
 
 
 def _fresh(

@@ -32,8 +32,8 @@ class Strategy(Protocol):
 
     @property
     def in_pairs(self) -> bool:
-        """Whether the next candidates are so many, and so near each other, that each is tried once only: the first of
-        each half on the same runs, then the second ones on others."""
+        """Whether the next candidates are so many, and so near each other, that each is tried on one seed only, the
+        same for its partner in the other half."""
 
     @property
     def favourite(self) -> FloatArray:
